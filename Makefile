@@ -1,0 +1,60 @@
+# What a person and CI run. `make` alone lists the targets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEMO := curate-out/quickstart
+TESTS ?= tests
+BENCHMARK ?= pipeline
+
+.PHONY: help env demo test check bench golden lock clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+env: $(READY)  ## create .venv with the pinned packages and curate itself; redone when the lock or pyproject.toml changes
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "curate needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make env PYTHON=python3.12"; exit 1; }
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: env  ## install, run the quickstart pipeline, verify it, and say where the result is
+	$(BIN)/curate run examples/quickstart/pipeline.yaml --output $(DEMO)
+	$(BIN)/curate verify $(DEMO)
+	@printf '%s\n' '' \
+	  'The dataset is in $(DEMO). What to look at:' \
+	  '  $(DEMO)/MANIFEST                      names the dataset; its manifest.json says what is in it' \
+	  '  $(BIN)/curate report $(DEMO)   records in and out, with the reasons' \
+	  '  $(BIN)/curate why $(DEMO) PMC2714198   what became of one article' \
+	  '  examples/quickstart/pipeline.yaml                  what was asked for; copy it for data of your own'
+
+test: env  ## run all tests
+	$(BIN)/python -m pytest -n 2 $(TESTS)
+
+check: env  ## formatting, lint, types, and who may import whom
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: env  ## run a benchmark: make bench BENCHMARK=pipeline
+	$(BIN)/python -m benchmarks $(BENCHMARK)
+
+golden: env  ## store the stages' outputs anew, after a change that raised their versions
+	$(BIN)/python -m pytest tests/repository/test_golden.py --refresh-golden -q
+
+lock:  ## resolve all dependencies anew and write requirements.lock
+	.ci/lock
+
+clean:  ## remove what these targets made
+	rm -rf $(VENV) $(DEMO) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -1,0 +1,178 @@
+"""The command line: arguments in, calls out, errors as one line and an exit code. No logic lives here.
+
+What the commands call is imported inside them: `curate --help` and a wrong file should answer at once.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from curate import __version__
+from curate.core.errors import BalanceError, CurateError, PlanError
+from curate.installed import check_installation
+
+NOT_BUILT = "is not built in this version"
+
+FILE = click.argument("file")
+PATH = click.argument("path")
+OUTPUT = click.option("--output", metavar="PATH", help="Folder or s3:// URL; stands in for the file's own.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+
+
+def main() -> NoReturn:
+    """The console script."""
+    sys.exit(call(sys.argv[1:]))
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Run one command; returns its exit code."""
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        check_installation()
+        with commands.make_context("curate", list(arguments)) as context:
+            commands.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except PlanError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except CurateError as error:
+        print(f"curate: {error}", file=sys.stderr)
+        return error.exit_code
+    except (KeyboardInterrupt, _Terminated) as stop:
+        print("curate: stopped; the same command goes on from here", file=sys.stderr)
+        return 143 if isinstance(stop, _Terminated) else 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; Python flushes once more
+        return 128 + signal.SIGPIPE
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+class _Terminated(SystemExit):
+    """SIGTERM; in a worker process, which nobody catches it in, a quiet exit."""
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    raise _Terminated(128 + number)
+
+
+@click.group()
+@click.version_option(__version__, prog_name="curate", message="%(prog)s %(version)s")
+def commands() -> None:
+    """Turn web crawls and PubMed into verified token rows for pre-training."""
+
+
+@commands.command()
+@FILE
+@OUTPUT
+@click.option(
+    "--on", "place", metavar="local|ray|auto|ADDRESS", default="local", show_default=True, help="Where units run."
+)
+@click.option(
+    "--workers", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help="Worker processes."
+)
+@click.option("--job", metavar="I/N", help="Do the I-th of N shares.")
+@click.option("--wait", is_flag=True, help="With --job: wait for the other jobs.")
+@click.option("--replace", is_flag=True, help="Take over an output that belongs to another plan.")
+def run(file: str, output: str | None, place: str, workers: int, job: str | None, wait: bool, replace: bool) -> None:
+    """Make the dataset that FILE describes, or go on with it."""
+    if place != "local":
+        raise PlanError(f"--on {place} {NOT_BUILT}; use --on local")
+    if job is not None or wait:
+        raise PlanError(f"--job and --wait: running in shares {NOT_BUILT}")
+    from curate.plan.build import build  # loads pyarrow
+
+    plan = build(file, output)
+    from curate.engine.runner import run as run_plan  # loads the engine, which a wrong file does not need
+
+    run_plan(plan, workers=workers, replace=replace)
+
+
+@commands.command()
+@FILE
+@OUTPUT
+@AS_JSON
+def plan(file: str, output: str | None, as_json: bool) -> None:
+    """Show what `run` would do; writes nothing."""
+    from curate.plan.build import build  # loads pyarrow
+
+    built = build(file, output)
+    from curate.engine.survey import survey  # loads the engine, which a wrong file does not need
+    from curate.plan.explain import as_text, explain
+
+    explained = explain(built, survey(built))
+    click.echo(json.dumps(explained) if as_json else as_text(explained))
+
+
+@commands.command()
+@PATH
+@AS_JSON
+def verify(path: str, as_json: bool) -> None:
+    """Recompute the digests and check the sums of the dataset at PATH."""
+    from manifests.verify import verify as verify_dataset  # loads numpy
+
+    found = verify_dataset(path)
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        for problem in found["problems"]:
+            click.echo(problem)
+        for name, split in found["splits"].items():
+            click.echo(f"{name}: {split['rows']} rows, {split['tokens']} tokens, digest {split['digest']}")
+        click.echo("ok" if found["ok"] else "not ok")
+    if not found["ok"]:
+        raise BalanceError(f"{path}: {len(found['problems'])} problems")
+
+
+@commands.command()
+@PATH
+@AS_JSON
+def report(path: str, as_json: bool) -> None:
+    """Count what came in and what became of it, for the run at PATH."""
+    from curate.report.report import report as report_on  # loads pyarrow
+
+    _show(report_on(path), as_json)
+
+
+@commands.command()
+@PATH
+@click.argument("id_", metavar="ID")
+@AS_JSON
+def why(path: str, id_: str, as_json: bool) -> None:
+    """Say what became of one record of the run at PATH."""
+    from curate.report.why import why as look_up  # loads pyarrow
+
+    _show(look_up(path, id_), as_json)
+
+
+def _show(answer: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(answer))
+        return
+    for line in _lines(answer, ""):
+        click.echo(line)
+
+
+def _lines(answer: Mapping[str, Any], indent: str) -> list[str]:
+    """Nested counts as indented lines."""
+    lines = []
+    for key, value in answer.items():
+        if isinstance(value, Mapping):
+            lines += [f"{indent}{key}:", *_lines(value, indent + "  ")]
+        else:
+            lines.append(f"{indent}{key}: {value if isinstance(value, str) else json.dumps(value)}")
+    return lines

@@ -1,0 +1,1 @@
+"""The vocabulary everything else is written in: schema, stages, errors, storage, hashes."""

@@ -1,0 +1,1 @@
+"""Running a plan: units, attempts, receipts, phases."""

@@ -1,0 +1,203 @@
+"""The manifest: built from the seals alone, balanced, and put last."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from curate.core.errors import BalanceError, OutputError
+from curate.core.hashing import canonical_json, sha256
+from curate.core.storage import Storage
+from curate.engine.context import Context, Seal
+from curate.engine.phases import SPLIT, byte_counts, merged_counts, pipeline, total
+from curate.plan.plan import Plan
+from manifests.layout import split_digest
+
+MANIFEST = "MANIFEST"
+FATES = ("kept", "dropped", "merged", "quarantined")
+
+# Each means sum(left) == sum(right), over the manifest's own values; `curate verify` executes them.
+SUMS = [
+    {"name": "records", "left": ["records.in"], "right": [f"records.{fate}" for fate in FATES]},
+    {
+        "name": "bytes",
+        "left": ["bytes.content"],
+        "right": [f"bytes.{kind}" for kind in ("records", "framing", "skipped", "lost")],
+    },
+    {
+        "name": "tokens",
+        "left": ["tokens.sent"],
+        "right": [f"tokens.{kind}" for kind in ("in_rows", "tail", "merged", "quarantined")],
+    },
+    {"name": "tokens in rows", "left": ["tokens.in_rows"], "right": ["splits.train.tokens"]},
+    {"name": "documents", "left": ["records.kept"], "right": ["splits.train.documents"]},
+]
+
+
+def finished_manifest(storage: Storage, plan: Plan) -> str | None:
+    """The key of the manifest, if the output already holds the dataset of this plan."""
+    if storage.stat(MANIFEST) is None:
+        return None
+    pointer = json.loads(storage.read(MANIFEST))
+    return pointer["manifest"] if storage.stat(done_key(plan, pointer["dataset_id"])) is not None else None
+
+
+def done_key(plan: Plan, dataset: str) -> str:
+    """Says that a plan gave a dataset. Plans that differ only in where inputs lie give the same one."""
+    return f"work/plans/{plan.plan_id}.{dataset}.done"
+
+
+def publish(
+    context: Context, dataset: str, *, documents: list[Seal], pack: Seal, tails: Seal, shards: Seal, ledger: Seal
+) -> dict[str, Any]:
+    """Put `manifest.json` and move `MANIFEST` to it; returns the manifest. Raises BalanceError."""
+    plan, storage = context.plan, context.storage
+    manifest = build(plan, dataset, documents=documents, pack=pack, tails=tails, shards=shards, ledger=ledger)
+    check_sums(manifest)
+    body = canonical_json(manifest)
+    key = f"{dataset[:12]}/manifest.json"
+    if not storage.put(key, body) and storage.read(key) != body:
+        raise OutputError(f"{plan.output}/{key} is there with other content; was it made by another version of curate?")
+    pointer = canonical_json({"dataset_id": dataset, "manifest": key, "sha256": sha256(body)})
+    move_pointer(storage, pointer)
+    storage.put(done_key(plan, dataset), b"{}")
+    return manifest
+
+
+def move_pointer(storage: Storage, pointer: bytes) -> None:
+    """Let `MANIFEST` name this dataset. Another run of the same plan may have done it already."""
+    stored = storage.stat(MANIFEST)
+    if stored is not None and storage.read(MANIFEST) == pointer:
+        return
+    if not storage.swap(MANIFEST, pointer, stored.tag if stored else None):
+        move_pointer(storage, pointer)
+
+
+def check_sums(manifest: dict[str, Any]) -> None:
+    """Raise BalanceError where a sum rule does not hold."""
+    for rule in SUMS:
+        left, right = (sum(value_at(manifest, path) for path in rule[side]) for side in ("left", "right"))
+        if left != right:
+            raise BalanceError(f"{rule['name']} do not balance: {rule['left']} is {left}, {rule['right']} is {right}")
+
+
+def value_at(manifest: dict[str, Any], path: str) -> int:
+    """The number at a dotted path."""
+    value: Any = manifest
+    for part in path.split("."):
+        value = value[part]
+    return int(value)
+
+
+def build(
+    plan: Plan, dataset: str, *, documents: list[Seal], pack: Seal, tails: Seal, shards: Seal, ledger: Seal
+) -> dict[str, Any]:
+    """The manifest as a value. No time, host or path is in it."""
+    rows, seals = plan.rows, [*documents, pack, tails]
+    records = _records(plan, documents, ledger)
+    return {
+        "schema": "curate.dataset/1",
+        "dataset_id": dataset,
+        "seed": plan.seed,
+        "format": _format(plan),
+        "tokenizer": {
+            "name": rows.tokenizer_name,
+            "sha256": rows.tokenizer.sha256,
+            "vocab_size": rows.vocab_size,
+            "bos_id": rows.bos_id,
+            "eos_id": rows.eos_id,
+            "probe_sha256": rows.probe_sha256,
+        },
+        "splits": {SPLIT: _split(plan, shards)},
+        "records": records,
+        "drops": merged_counts(seals, "drops"),
+        "merged": merged_counts([pack], "merged"),
+        "quarantined": merged_counts(seals, "quarantined"),
+        "counted_only": total(documents, "counted_only"),
+        "bytes": _bytes(plan, documents),
+        "tokens": {
+            "sent": total(documents, "tokens"),
+            "in_rows": total([pack, tails], "rows") * rows.length,
+            "tail": total([tails], "tail_tokens"),
+            "merged": total([pack], "merged_tokens"),
+            "quarantined": total([pack], "quarantined_tokens"),
+        },
+        "ledger": {"rows": total([ledger], "rows"), "parts": [_ledger_part(unit) for unit in ledger["units"]]},
+        "exports": {},
+        "pipeline": pipeline(plan),
+        "sums": SUMS,
+    }
+
+
+def _format(plan: Plan) -> dict[str, Any]:
+    rows = plan.rows
+    return {
+        "kind": "rows",
+        "dtype": rows.dtype,
+        "row_length": rows.length,
+        "rows_per_shard": rows.per_shard,
+        "packing": rows.packing.rsplit(".", 1)[-1].lower(),
+        "padding": "none",
+        "bos": rows.bos,
+        "eos": rows.eos,
+    }
+
+
+def _split(plan: Plan, shards: Seal) -> dict[str, Any]:
+    entries = [_shard(unit) for unit in shards["units"]]
+    digests = [entry["rows"]["sha256"] for entry in entries]
+    logical = [bytes.fromhex(entry["docs"]["logical"]) for entry in entries]
+    return {
+        "rows": sum(entry["num_rows"] for entry in entries),
+        "tokens": sum(entry["tokens"] for entry in entries),
+        "documents": sum(entry["documents"] for entry in entries),
+        "digest": split_digest(_format(plan), plan.rows.tokenizer.sha256, digests, logical),
+        **{
+            name: _sum_maps(entry[name] for entry in entries)
+            for name in ("rows_by_group", "tokens_by_source", "tokens_by_license")
+        },
+        "shards": entries,
+    }
+
+
+def _shard(unit: dict[str, Any]) -> dict[str, Any]:
+    facts = dict(unit["facts"])
+    logical = facts.pop("logical")
+    entry = facts | {role: _file(unit, role) for role in ("rows", "docs", "cu")}
+    entry["docs"]["logical"] = logical
+    return entry
+
+
+def _file(unit: dict[str, Any], role: str) -> dict[str, Any]:
+    output = next(output for output in unit["outputs"] if output["role"] == role)
+    return {"key": output["key"].split("/", 1)[1], "bytes": output["bytes"], "sha256": output["sha256"]}
+
+
+def _ledger_part(unit: dict[str, Any]) -> dict[str, Any]:
+    facts = unit["facts"]
+    return _file(unit, "ledger") | {name: facts.get(name) for name in ("rows", "first_id", "last_id")}
+
+
+def _sum_maps(maps: Iterable[dict[str, int]]) -> dict[str, int]:
+    counter: Counter[str] = Counter()
+    for one in maps:
+        counter.update(one)
+    return dict(counter)
+
+
+def _records(plan: Plan, documents: list[Seal], ledger: Seal) -> dict[str, Any]:
+    """Records by fate. `in` is the readers' count; the fates are the ledger's, and the readers' counted drops."""
+    by_source: dict[str, dict[str, int]] = {}
+    for source, seal in zip(plan.sources, documents, strict=True):
+        fates: Counter[str] = Counter(dropped=total([seal], "counted_only"))
+        for unit in ledger["units"]:
+            fates.update(unit["facts"]["fates"].get(source.name, {}))
+        by_source[source.name] = {"in": total([seal], "in")} | {fate: fates[fate] for fate in FATES}
+    sums = {name: sum(counts[name] for counts in by_source.values()) for name in ("in", *FATES)}
+    return sums | {"by_source": by_source}
+
+
+def _bytes(plan: Plan, documents: list[Seal]) -> dict[str, Any]:
+    by_source = {source.name: byte_counts(source, seal) for source, seal in zip(plan.sources, documents, strict=True)}
+    names = ("stored", "content", "records", "framing", "skipped", "lost")
+    return {name: sum(counts[name] for counts in by_source.values()) for name in names} | {"by_source": by_source}

@@ -1,0 +1,249 @@
+"""What happens to one document unit: read, each step in turn, sorted tokens out, books closed.
+
+slice -> Reader -> batch -> Map -> Filter -> ... -> Tokenize -> sorted files
+              |                |        |
+              +----------------+--------+--> ledger rows: dropped (reason), quarantined (reason)
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from curate.core.errors import CurateError, DataError, StageError
+from curate.core.hashing import order_key
+from curate.core.schema import ORIGIN, SIDECAR, schema_of
+from curate.core.stage import Map, Records, with_columns
+from curate.engine.books import Books
+from curate.engine.exchange import SortedRuns
+from curate.engine.ledger import SPILL, SPILL_ORDER, id_bytes, rows_from_batch, rows_from_reader
+from curate.engine.receipt import Result
+from curate.engine.units import Unit, slices_of
+from curate.engine.watch import Watch
+from curate.plan.plan import Plan, Source, Step, step_name
+from manifests.table_digest import TableDigest
+
+PROBE_ROWS = 8  # rows of a unit that go through each step twice, to catch one that is not a pure function
+MAX_DETAIL = 200  # characters of a quarantined record's detail that the ledger keeps
+
+StepFunction = Callable[[pa.RecordBatch], Any]
+
+
+def document_schema(plan: Plan) -> pa.Schema:
+    """The rows that leave a document unit, sorted by (key, id): tokens, and what the sidecar keeps."""
+    token = pa.uint16() if plan.rows.dtype == "<u2" else pa.uint32()
+    columns = {"key": pa.uint64(), "id": pa.binary(16), "record_hash": pa.binary(16), "source": pa.string()}
+    columns |= {name: pa.string() for name in SIDECAR}
+    return schema_of(columns | {"origin": ORIGIN, "tokens": pa.large_list(token)})
+
+
+@dataclass
+class OpenStep:
+    """A step with its opened function, its row counts in this unit and the digest of what it gave."""
+
+    step: Step
+    function: StepFunction
+    num_in: int = 0
+    num_out: int = 0
+    probed: bool = False
+    digest: TableDigest = field(default_factory=TableDigest)
+
+
+class DocumentTask:
+    """One attempt at one document unit."""
+
+    def __init__(self, plan: Plan, source: Source, functions: list[StepFunction], watch: Watch | None = None) -> None:
+        self._source = source
+        self._watch = watch
+        self._seed = plan.seed
+        self._schema = document_schema(plan)
+        self._steps = [OpenStep(step, function) for step, function in zip(source.steps, functions, strict=True)]
+        self._documents = SortedRuns("documents", self._schema, ("key", "id"))
+        self._ledger = SortedRuns("ledger", SPILL, SPILL_ORDER)
+        self._books = Books()
+        self._num_tokens = 0
+        self._record_sum = 0  # of the records' hashes: depends on what was read, not on how it was cut
+
+    def run(self, unit: Unit, read: Callable[..., Any], open_input: Callable[..., Any]) -> Result:
+        """Read the unit's slices, take them through the steps, and close the books."""
+        for piece in slices_of(unit):
+            book = self._books.open_slice(piece)
+            with open_input(self._source, piece.input) as file:
+                for records in self._located(read(piece, file), piece.input.key):
+                    book.read(self._source.use, records)
+                    self._take(records)
+        facts = self._books.close(unit.phase) | {"tokens": self._num_tokens, "record_sum": self._record_sum}
+        facts["steps"] = self._step_facts()
+        return Result(artifacts=self._documents.finish() + self._ledger.finish(), facts=facts)
+
+    def _located(self, stretches: Any, key: str) -> Any:
+        """The reader's stretches; a bug in the reader is named with its input."""
+        try:
+            yield from stretches
+        except CurateError:
+            raise
+        except Exception as error:
+            raise StageError(f"{self._source.use}: {key}: {type(error).__name__}: {error}") from error
+
+    def _take(self, records: Records) -> None:
+        reader = step_name(self._source.use)
+        self._books.drop(reader, records.drops)
+        self._books.counted_only += sum(records.drops.values())
+        for item in records.quarantined:
+            self._books.quarantine(reader, item.reason)
+            self._record_sum += int.from_bytes(item.id[:8], "little")
+        if records.quarantined:
+            self._ledger.add(rows_from_reader(records.quarantined, self._source.name, reader))
+        self._record_sum += int(id_bytes(records.batch.column("record_hash"))[:, :8].copy().view("<u8").sum(dtype="u8"))
+        batch = with_source(records.batch, self._source.name)
+        for part in [batch] if self._watch is None else self._alone(batch, self._watch, reader):
+            self._through_steps(part)
+
+    def _alone(self, batch: pa.RecordBatch, watch: Watch, reader: str) -> Iterator[pa.RecordBatch]:
+        """The records one by one, each named before it is touched; those that killed their process are quarantined."""
+        for index in range(batch.num_rows):
+            row = batch.slice(index, 1)
+            if watch.may_run(row):
+                yield row
+            else:
+                self._quarantine(reader, row, DataError("killed", "its worker process died, also when it ran alone"))
+
+    def _through_steps(self, batch: pa.RecordBatch) -> None:
+        for step in self._steps:
+            if batch.num_rows == 0:
+                return
+            batch = self._apply(step, batch)
+        self._send(batch)
+
+    def _apply(self, step: OpenStep, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One step: the rows that go on. Dropped and quarantined rows are entered in the books."""
+        step.num_in += batch.num_rows
+        batch, answer = self._answer(step, batch)
+        if isinstance(step.step.stage, Map):
+            step.digest.update(answer.select(list(step.step.stage.adds)))
+            kept = answer
+        else:
+            step.digest.update(pa.RecordBatch.from_arrays([answer], names=["reason"]))
+            kept = self._drop(step.step.name, batch, answer)
+        step.num_out += kept.num_rows
+        return kept
+
+    def _answer(self, step: OpenStep, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
+        """The step's answer for the rows that it can answer for, and these rows.
+
+        A batch with a bad record is halved until the record stands alone, so its neighbors are kept.
+        """
+        try:
+            answer = call(step, batch)
+        except DataError as error:
+            if batch.num_rows == 1:
+                self._quarantine(step.step.name, batch, error)
+                empty = batch.slice(0, 0)
+                return empty, call(step, empty)
+            middle = batch.num_rows // 2
+            halves = [self._answer(step, half) for half in (batch.slice(0, middle), batch.slice(middle))]
+            join = pa.concat_batches if isinstance(step.step.stage, Map) else pa.concat_arrays
+            return pa.concat_batches([half[0] for half in halves]), join([half[1] for half in halves])
+        return batch, answer
+
+    def _quarantine(self, stage: str, row: pa.RecordBatch, error: DataError) -> None:
+        self._books.quarantine(stage, error.reason)
+        detail = error.detail[:MAX_DETAIL] if error.detail else None
+        self._ledger.add(rows_from_batch(row, "quarantined", stage=stage, reason=error.reason, detail=detail))
+
+    def _drop(self, stage: str, batch: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
+        dropped = reasons.is_valid()
+        if reasons.null_count == len(reasons):
+            return batch
+        gone = reasons.filter(dropped)
+        self._books.drop(stage, Counter(gone.to_pylist()))
+        self._ledger.add(rows_from_batch(batch.filter(dropped), "dropped", stage=stage, reason=gone))
+        return batch.filter(pc.invert(dropped))
+
+    def _send(self, batch: pa.RecordBatch) -> None:
+        """Pass documents on to the shuffle, under a key that is a hash of (seed, id)."""
+        keys = pa.array([order_key(self._seed, one) for one in batch.column("id").to_pylist()], pa.uint64())
+        columns = {"key": keys} | {name: batch.column(name) for name in batch.schema.names}
+        empty = {field.name: pa.nulls(batch.num_rows, field.type) for field in self._schema}
+        self._books.sent += batch.num_rows
+        self._num_tokens += len(batch.column("tokens").flatten())
+        arrays = [columns.get(field.name, empty[field.name]) for field in self._schema]
+        self._documents.add(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def _step_facts(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": one.step.name,
+                "use": one.step.use,
+                "in": one.num_in,
+                "out": one.num_out,
+                "digest": one.digest.digest().hex(),
+            }
+            for one in self._steps
+        ]
+
+
+def with_source(batch: pa.RecordBatch, source: str) -> pa.RecordBatch:
+    """`batch` with the source's name in `source` and `origin.source`."""
+    name = pa.repeat(pa.scalar(source), batch.num_rows)
+    origin = batch.column("origin")
+    fields = [name if field.name == "source" else origin.field(field.name) for field in ORIGIN]
+    return with_columns(batch, {"source": name, "origin": pa.StructArray.from_arrays(fields, fields=list(ORIGIN))})
+
+
+def call(step: OpenStep, batch: pa.RecordBatch) -> Any:
+    """The step's function on `batch`, its answer held against the contract of its family.
+
+    The first rows of a unit are asked for twice, the second time alone: another answer means
+    that the step is not a pure function of the row.
+    """
+    answer = checked(step.step, batch, guarded(step.step, step.function, batch))
+    if not step.probed and batch.num_rows:
+        step.probed = True
+        rows = batch.slice(0, PROBE_ROWS)
+        again = checked(step.step, rows, guarded(step.step, step.function, rows))
+        if digest_of(again) != digest_of(answer.slice(0, PROBE_ROWS)):
+            where = f"step {step.step.name!r} ({step.step.use})"
+            raise StageError(f"{where} is not deterministic: the same {rows.num_rows} rows gave two answers")
+    return answer
+
+
+def guarded(step: Step, function: StepFunction, batch: pa.RecordBatch) -> Any:
+    """Call a stage; what it raises by mistake becomes a StageError that names it."""
+    try:
+        return function(batch)
+    except CurateError:
+        raise
+    except Exception as error:
+        raise StageError(f"step {step.name!r} ({step.use}): {type(error).__name__}: {error}") from error
+
+
+def checked(step: Step, batch: pa.RecordBatch, answer: Any) -> Any:
+    """The answer, if it keeps the contract: Maps keep rows and order, Filters give declared reasons."""
+    where = f"step {step.name!r} ({step.use})"
+    num_rows = len(answer) if isinstance(answer, pa.Array) else answer.num_rows
+    if num_rows != batch.num_rows:
+        raise StageError(
+            f"{where} was given {batch.num_rows} rows and returned {num_rows}: a stage may not lose or add rows"
+        )
+    if isinstance(step.stage, Map):
+        if not answer.column("id").equals(batch.column("id")):
+            raise StageError(f"{where} changed the order of the rows, or their ids")
+        for name, kind in step.stage.adds.items():
+            if name not in answer.schema.names or answer.schema.field(name).type != kind:
+                raise StageError(f"{where} declares the column {name!r} of type {kind}, but did not return it so")
+        return answer
+    undeclared = set(pc.unique(answer).to_pylist()) - {None, *step.stage.reasons}
+    if undeclared:
+        raise StageError(f"{where} gave the reason {sorted(undeclared)[0]!r}, which it does not declare")
+    return answer
+
+
+def digest_of(answer: Any) -> bytes:
+    """Digest of a step's answer, by value."""
+    digest = TableDigest()
+    digest.update(pa.RecordBatch.from_arrays([answer], names=["reason"]) if isinstance(answer, pa.Array) else answer)
+    return digest.digest()

@@ -1,0 +1,1 @@
+"""From pipeline.yaml to a plan: load, build, explain."""

@@ -1,0 +1,60 @@
+"""Columns along a source's chain: what each step finds, adds and removes."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from curate.core.errors import PlanError, suggestion
+from curate.core.schema import IDENTITY
+from curate.core.stage import Columns, Map, Reader
+from curate.plan.load import Place
+from curate.plan.plan import Step
+
+TEXT = "text"
+
+
+def trace_columns(source: str, use: str, reader: Reader, steps: Sequence[tuple[Step, Place]]) -> tuple[Columns, ...]:
+    """The columns after the reader and after each step.
+
+    A Map that changes the text takes the columns with it that were made from the text as it was.
+    Raises PlanError, at the place of the step, where a step reads a column that is not there.
+    """
+    trace = _Trace({**IDENTITY, **reader.adds})
+    found: list[Columns] = [dict(trace.columns)]
+    for number, (step, place) in enumerate(steps):
+        for column in step.stage.columns_read():
+            if column not in trace.columns:
+                chain = " -> ".join([use, *(before.use for before, _ in steps[:number])])
+                raise _missing(column, step, place, trace, f"source {source!r}: {chain}")
+        if isinstance(step.stage, Map):
+            trace.change(step.stage, step.use)
+        found.append(dict(trace.columns))
+    return tuple(found)
+
+
+class _Trace:
+    """The columns at one point of a chain, and what became of those that are gone."""
+
+    def __init__(self, columns: dict[str, pa.DataType]) -> None:
+        self.columns = columns
+        self.gone: dict[str, str] = {}
+        self._derived: set[str] = set()  # say something about the text as it is now
+
+    def change(self, stage: Map, use: str) -> None:
+        """Take what a Map adds and removes."""
+        adds = dict(stage.adds)
+        gone = dict.fromkeys(stage.removes, f"which {use} removed; read it before that step")
+        if TEXT in adds and TEXT in self.columns:
+            reason = f"which was made from the text before {use} changed it; make it again after that step"
+            gone |= dict.fromkeys(self._derived, reason)
+        gone = {column: reason for column, reason in gone.items() if column in self.columns and column not in adds}
+        self.gone |= gone
+        self.columns = {name: kind for name, kind in self.columns.items() if name not in gone} | adds
+        self._derived -= gone.keys()
+        if {TEXT, *self._derived}.intersection(stage.columns_read()):
+            self._derived |= adds.keys() - {TEXT}
+
+
+def _missing(column: str, step: Step, place: Place, trace: _Trace, chain: str) -> PlanError:
+    how = trace.gone.get(column, f"which nothing before it adds{suggestion(column, trace.columns)}")
+    return place.error(f"{step.use} reads column {column!r}, {how} ({chain})")

@@ -1,0 +1,162 @@
+"""The keys of pipeline.yaml outside `documents`, their types and their defaults."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from curate.core.stage import Asset
+from curate.plan.load import Place, Table
+from curate.plan.plan import Run
+
+GRAMMAR = "1"
+NOT_BUILT = "is in the grammar but not built in this version"
+
+# Stages that the grammar's example uses; saying that one is not built helps more than "not found".
+# An entry has no effect once the stage exists.
+PLANNED_STAGES = frozenset(
+    {
+        "stages.dedup.Decontaminate",
+        "stages.dedup.ExactDedup",
+        "stages.dedup.MinHashDedup",
+        "stages.license.KeepLicenses",
+        "stages.medline.ReadMedline",
+        "stages.pubmed.OneDocumentPerPmid",
+        "stages.quality.BiomedicalQuality",
+        "stages.repetition.GopherRepetition",
+        "stages.score.FastTextScore",
+        "stages.score.KeepTop",
+        "stages.text.RepairText",
+        "stages.url.BlockDomains",
+    }
+)
+
+Mark = Literal["document", "none"]
+
+
+def _check(holds: bool, message: str) -> None:
+    if not holds:
+        raise ValueError(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokenizer:
+    """`dataset.tokenizer`."""
+
+    model: Asset
+    bos: Mark = "document"
+    eos: Mark = "document"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsKeys:
+    """`dataset.rows`."""
+
+    length: int = 4096  # tokens a row: the context of Llama-2
+    packing: Literal["concat", "best_fit_fill"] = "concat"
+    per_shard: int = 16384  # rows: 128 MiB a shard of 4,096 two-byte tokens
+
+    def __post_init__(self) -> None:
+        _check(2 <= self.length <= 1 << 24, f"length must be from 2 to {1 << 24}, not {self.length}")
+        _check(1 <= self.per_shard <= 1 << 31, f"per_shard must be from 1 to {1 << 31}, not {self.per_shard}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixGroup:
+    """One group of `dataset.mix`."""
+
+    sources: tuple[str, ...]
+    take: Literal["all"] | None = None
+    share: float | None = None
+    epochs: int | None = None
+
+    def __post_init__(self) -> None:
+        _check((self.take is None) != (self.share is None), "a group has either 'take: all' or 'share'")
+        _check(self.share is None or 0 < self.share < 1, f"share must be between 0 and 1, not {self.share}")
+        _check(self.epochs is None or self.epochs >= 1, f"epochs must be at least 1, not {self.epochs}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetKeys:
+    """`dataset`."""
+
+    from_: tuple[str, ...]
+    tokenizer: Tokenizer
+    rows: RowsKeys = field(default_factory=RowsKeys)
+    splits: dict[str, float] | None = None
+    mix: dict[str, MixGroup] | None = None
+    exports: tuple[Literal["hf", "megatron", "mds", "nanotron", "olmo"], ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """`limits`."""
+
+    max_quarantined: float = 0.001  # share of a source's records
+
+    def __post_init__(self) -> None:
+        _check(0 <= self.max_quarantined <= 1, f"max_quarantined must be from 0 to 1, not {self.max_quarantined}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """`run.watch`."""
+
+    no_progress_minutes: float
+    then: Literal["stop"] = "stop"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunKeys(Run):
+    """`run`."""
+
+    watch: Watch | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.unit_seconds > 0, f"unit_seconds must be above 0, not {self.unit_seconds}")
+        _check(self.unit_bytes is None or self.unit_bytes > 0, f"unit_bytes must be above 0, not {self.unit_bytes}")
+        _check(self.memory_per_worker > 0, f"memory_per_worker must be above 0, not {self.memory_per_worker}")
+
+    def settings(self) -> Run:
+        """What the engine is given."""
+        return Run(unit_seconds=self.unit_seconds, unit_bytes=self.unit_bytes, memory_per_worker=self.memory_per_worker)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineKeys:
+    """The top level, without `curate` and `documents`."""
+
+    dataset: DatasetKeys
+    name: str | None = None
+    seed: int = 0  # the only source of chance
+    output: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    run: RunKeys = field(default_factory=RunKeys)
+
+
+def place_of(table: Table, *path: str) -> Place:
+    """Where the key at `path` stands, or the nearest key above it that is there."""
+    place = table.place
+    for key in path:
+        if key not in table.values:
+            break
+        place = table.keys[key]
+        inner = table.values[key]
+        if not isinstance(inner, Table):
+            break
+        table = inner
+    return place
+
+
+def refuse_unbuilt(keys: PipelineKeys, table: Table) -> None:
+    """Raise PlanError for what the grammar has and this version cannot do yet."""
+    unbuilt = {
+        ("dataset", "splits"): keys.dataset.splits is not None,
+        ("dataset", "mix"): keys.dataset.mix is not None,
+        ("dataset", "exports"): bool(keys.dataset.exports),
+        ("run", "watch"): keys.run.watch is not None,
+    }
+    for path, is_used in unbuilt.items():
+        if is_used:
+            raise place_of(table, *path).error(f"'{'.'.join(path)}' {NOT_BUILT}")
+    if keys.dataset.rows.packing != "concat":
+        place = place_of(table, "dataset", "rows", "packing")
+        raise place.error(f"'packing: {keys.dataset.rows.packing}' {NOT_BUILT}; use concat")

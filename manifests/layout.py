@@ -1,0 +1,241 @@
+"""The bytes of a dataset: names, rows, piece starts, document tables, and what their digests cover.
+
+Imports with the standard library and numpy; pyarrow is loaded by the functions that touch tables.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curate.core.hashing import canonical_json
+
+Ints = NDArray[np.integer[Any]]
+
+MAX_U16_LENGTH = 1 << 16  # rows up to this long have starts that fit 16 bits
+DTYPES = ("<u2", "<u4")
+UNKNOWN_LICENSE = "unknown"  # how tokens of documents that state none are counted
+
+
+def shard_name(kind: str, index: int, sha256: str) -> str:
+    """File name of a shard's `rows`, `docs` or `cu`."""
+    return f"{kind}-{index:05d}.{sha256}"
+
+
+def ledger_name(index: int, sha256: str) -> str:
+    """File name of a part of the ledger."""
+    return f"part-{index:05d}.{sha256}.parquet"
+
+
+def encode_rows(rows: Ints, dtype: str) -> bytes:
+    """Rows (num_rows, length) as headerless little-endian tokens.
+
+    Raises: ValueError where a token does not fit `dtype`.
+    """
+    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) <= np.iinfo(dtype).max:
+        raise ValueError(f"tokens {rows.min()}..{rows.max()} do not fit {dtype}")
+    return np.ascontiguousarray(rows, dtype=dtype).tobytes()
+
+
+def decode_rows(data: bytes | memoryview, dtype: str, length: int) -> Ints:
+    """The rows in `data`, (num_rows, length), as a view that cannot be written to.
+
+    Raises: ValueError where `data` is not whole rows.
+    """
+    if len(data) % (row_bytes := length * np.dtype(dtype).itemsize):
+        raise ValueError(f"{len(data)} bytes are not whole rows of {row_bytes} bytes")
+    return np.frombuffer(data, dtype=dtype).reshape(-1, length)
+
+
+def encode_cu(row: Ints, start: Ints, num_rows: int, row_length: int) -> bytes:
+    """Where the pieces of each row start, for pieces sorted by (row, start).
+
+    u32 row_ptr[num_rows + 1], then the starts as u16 (u32 in rows longer than 65,536): the pieces of
+    row r start at starts[row_ptr[r]:row_ptr[r + 1]].
+    """
+    row_ptr = np.searchsorted(row, np.arange(num_rows + 1)).astype("<u4")
+    return row_ptr.tobytes() + start.astype(_start_dtype(row_length)).tobytes()
+
+
+def decode_cu(data: bytes, num_rows: int, row_length: int) -> tuple[NDArray[np.uint32], Ints]:
+    """(row_ptr, starts) as `encode_cu` wrote them.
+
+    Raises: ValueError where the size does not fit, or row_ptr is not a non-decreasing list from 0.
+    """
+    head = 4 * (num_rows + 1)
+    if len(data) < head:
+        raise ValueError(f"{len(data)} bytes are too few for {num_rows} rows")
+    row_ptr = np.frombuffer(data[:head], dtype="<u4")
+    if row_ptr[0] != 0 or (row_ptr[1:] < row_ptr[:-1]).any():
+        raise ValueError("row_ptr does not begin at 0 or decreases")
+    size = head + int(row_ptr[-1]) * np.dtype(_start_dtype(row_length)).itemsize
+    if len(data) != size:
+        raise ValueError(f"{len(data)} bytes, {size} by row_ptr")
+    return row_ptr, np.frombuffer(data[head:], dtype=_start_dtype(row_length))
+
+
+def _start_dtype(row_length: int) -> str:
+    return "<u2" if row_length <= MAX_U16_LENGTH else "<u4"
+
+
+def docs_schema() -> Any:
+    """Arrow schema of a shard's document table: one line a piece, sorted by (row, start)."""
+    import pyarrow as pa
+
+    from curate.core.schema import ORIGIN
+
+    numbers = [("row", pa.uint32()), ("start", pa.uint32()), ("length", pa.uint32())]
+    numbers += [("token_offset", pa.uint64()), ("document_tokens", pa.uint64())]
+    names = ("source", "name", "url", "title", "language", "license", "date", "kind")
+    group = [("group", pa.string()), ("id", pa.binary(16))]
+    return pa.schema([*numbers, *group, *((name, pa.string()) for name in names), ("origin", ORIGIN)])
+
+
+def ledger_schema() -> Any:
+    """Arrow schema of the ledger: one line a record, sorted by (id, fate)."""
+    import pyarrow as pa
+
+    from curate.core.schema import ORIGIN
+
+    fates = [(name, pa.string()) for name in ("fate", "stage", "reason", "detail")]
+    where = [("split", pa.string()), ("row", pa.uint64())]
+    record = [("id", pa.binary(16)), ("name", pa.string()), ("source", pa.string()), ("origin", ORIGIN)]
+    return pa.schema([*record, *fates, ("kept_id", pa.binary(16)), ("numbers", pa.map_(pa.string(), pa.float64())), *where])
+
+
+REPETITIVE = ["row", "length", "document_tokens", "group", "source", "language", "license", "date", "kind"]
+REPETITIVE += ["fate", "stage", "reason", "split"]
+
+
+def encode_parquet(table: Any) -> bytes:
+    """A sidecar table as Parquet with zstd, read back and compared.
+
+    Raises: OSError where what was written does not read back as it was (apache/arrow#47973).
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    dictionary = [name for name in table.schema.names if name in REPETITIVE]
+    pq.write_table(table, sink, compression="zstd", use_dictionary=dictionary, row_group_size=1 << 16)
+    data = sink.getvalue()
+    if not pq.read_table(pa.BufferReader(data)).equals(table):
+        raise OSError(f"Parquet of {table.num_rows} lines does not read back as it was written")
+    return bytes(data)
+
+
+def decode_parquet(data: bytes, columns: list[str] | None = None) -> Any:
+    """The table in a Parquet file, checked in full (strings must be UTF-8).
+
+    Raises: pyarrow.ArrowInvalid (a ValueError), OSError.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(pa.BufferReader(data), columns=columns)
+    table.validate(full=True)
+    return table
+
+
+def split_digest(
+    format: Mapping[str, Any], tokenizer_sha256: str, rows_sha256: Iterable[str], docs_logical: Iterable[bytes]
+) -> str:
+    """Digest of a split: what a trainer reads of it, and which documents it is made of.
+
+    `rows_sha256` and `docs_logical` are those of its shards, in order.
+    """
+    docs = hashlib.sha256(b"".join(docs_logical)).hexdigest()
+    return hashlib.sha256(canonical_json([dict(format), tokenizer_sha256, list(rows_sha256), docs])).hexdigest()
+
+
+def logical_digest(table: Any) -> bytes:
+    """SHA-256 of what a table says, whatever its chunks, slices, dictionaries or pyarrow's version.
+
+    Covers the number of lines and, column by column, name, type, which values are null, and the values:
+    numbers in little-endian (null as 0), strings and binaries as 64-bit lengths and bytes, structs
+    field by field. string and large_string, binary and large_binary count as the same type.
+    Raises: TypeError for a column of another type.
+    """
+    digest = hashlib.sha256(b"curate.table/1\0" + table.num_rows.to_bytes(8, "little"))
+    for field, column in zip(table.schema, table.columns, strict=True):
+        _digest_column(digest, field.name, _one_array(column))
+    return digest.digest()
+
+
+def _one_array(column: Any) -> Any:
+    """A chunked column as one array without dictionary, with 64-bit offsets."""
+    import pyarrow as pa
+
+    wide = _wide_type(column.type)
+    chunks = column.cast(wide).chunks if wide != column.type else column.chunks
+    return pa.concat_arrays(chunks) if chunks else pa.array([], wide)
+
+
+def _wide_type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_wide_type(field.type)) for field in kind])
+    return {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(kind, kind)
+
+
+def _digest_column(digest: Any, name: str, array: Any) -> None:
+    import pyarrow as pa
+
+    kind = array.type
+    digest.update(canonical_json([name, _type_name(kind)]) + b"\0")
+    digest.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little").tobytes())
+    if pa.types.is_struct(kind):
+        for field, child in zip(kind, array.flatten(), strict=True):  # flatten: null where the parent is
+            _digest_column(digest, field.name, child)
+    elif pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        _digest_strings(digest, array)
+    elif pa.types.is_fixed_size_binary(kind):
+        digest.update(_fixed_bytes(array))
+    else:
+        values = array.fill_null(False if pa.types.is_boolean(kind) else 0).to_numpy(zero_copy_only=False)
+        digest.update(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes())
+
+
+def _type_name(kind: Any) -> str:
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_struct(kind):
+        return f"struct {kind.num_fields}"
+    if types.is_large_string(kind):
+        return "string"
+    if types.is_large_binary(kind):
+        return "binary"
+    if types.is_fixed_size_binary(kind):
+        return f"binary {kind.byte_width}"
+    if types.is_boolean(kind):
+        return "bool"
+    if types.is_integer(kind) or types.is_floating(kind):
+        letter = "f" if types.is_floating(kind) else "u" if types.is_unsigned_integer(kind) else "i"
+        return f"{letter}{kind.bit_width // 8}"
+    raise TypeError(f"a table with a column of type {kind} has no logical digest")
+
+
+def _digest_strings(digest: Any, array: Any) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    digest.update(pc.binary_length(array).fill_null(0).to_numpy().astype("<i8").tobytes())
+    empty = pa.scalar("" if pa.types.is_large_string(array.type) else b"", array.type)
+    packed = array.fill_null(empty)  # what lies behind a null is not part of the table
+    _, offsets, data = packed.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int64)[packed.offset : packed.offset + len(packed) + 1]
+    if len(packed) and data is not None:
+        digest.update(memoryview(data)[bounds[0] : bounds[-1]])
+
+
+def _fixed_bytes(array: Any) -> bytes:
+    width = array.type.byte_width
+    data = array.buffers()[1]
+    values = np.frombuffer(data, dtype=np.uint8)[array.offset * width : (array.offset + len(array)) * width].copy()
+    values.reshape(-1, width)[array.is_null().to_numpy(zero_copy_only=False)] = 0
+    return values.tobytes()

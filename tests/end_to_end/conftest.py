@@ -1,0 +1,227 @@
+"""A small corpus with everything that makes cutting hard, and the real command."""
+
+import gzip
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import tarfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from curate.core.storage import open_storage
+
+ROOT = Path(__file__).parents[2]
+WORDS = (ROOT / "LICENSE").read_text().split()
+
+PIPELINE = """
+curate: 1
+name: small
+seed: 7
+documents:
+  articles:
+    read: {{use: stages.jats.ReadJats, paths: ["pmc/*.tar.gz", "pmc/*.xml"]}}
+    steps: [stages.jats.ExtractJats]
+  web:
+    read: {{use: stages.warc.ReadWarc, paths: ["web/*.warc.gz", "web/*.warc"]}}
+    steps:
+      - {{use: stages.html.ExtractHtml, extractor: resiliparse}}
+{web_steps}
+  general:
+    read: {{use: stages.jsonl.ReadJsonl, paths: ["general/*.jsonl", "general/*.jsonl.gz"], id: id, text: text}}
+  corpus: {{from: [articles, web, general]}}
+dataset:
+  from: corpus
+  tokenizer: {{model: {tokenizer}, bos: document, eos: document}}
+  rows: {{length: {length}, packing: concat, per_shard: 64}}
+limits: {{max_quarantined: {max_quarantined}}}
+run: {{unit_bytes: {unit_bytes}}}
+"""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A folder with inputs, and pipelines over them."""
+
+    folder: Path
+
+    def pipeline(self, **changes: Any) -> Path:
+        """A pipeline file; `changes` are seed-free settings of the template, and `replace` = (old, new) of its text."""
+        old, new = changes.pop("replace", ("", ""))
+        values: dict[str, Any] = {"unit_bytes": "64 MiB", "length": 256, "web_steps": "", "max_quarantined": 0.05}
+        tokenizer = ROOT / "examples/quickstart/tokenizer/tokenizer.model"
+        text = PIPELINE.format(tokenizer=tokenizer, **values | changes).replace(old, new)
+        path = self.folder / f"pipeline-{zlib.crc32(text.encode()):08x}.yaml"
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """WARC inside WARC, stored gzip members, records longer than a 16 KiB unit, packages, lines, repeated records."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for name in ("web", "pmc", "general"):
+        (folder / name).mkdir()
+    make_web(folder / "web")
+    make_articles(folder / "pmc")
+    make_general(folder / "general")
+    return Corpus(folder)
+
+
+def prose(seed: int, num_words: int) -> str:
+    """Sentences of words drawn with a seed."""
+    chance = random.Random(seed)
+    return " ".join(chance.choice(WORDS) for _ in range(num_words))
+
+
+def record(url: str, body: bytes, kind: str = "response", media: str = "text/html; charset=utf-8") -> bytes:
+    """One WARC record."""
+    http = f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    block = http if kind == "response" else body
+    number = zlib.crc32(url.encode() + kind.encode())
+    head = (
+        f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-{number:012d}>\r\n"
+        f"WARC-Date: 2024-01-01T00:00:00Z\r\nWARC-Target-URI: {url}\r\n"
+        f"Content-Type: application/http\r\nContent-Length: {len(block)}\r\n\r\n"
+    )
+    return head.encode() + block + b"\r\n\r\n"
+
+
+def page(seed: int, num_words: int = 300) -> bytes:
+    """A page with a paragraph."""
+    return f"<html><head><title>Page {seed}</title></head><body><p>{prose(seed, num_words)}</p></body></html>".encode()
+
+
+def make_web(folder: Path) -> None:
+    """A crawl with per-record gzip, parts of it stored, and the same kind of records in a plain file."""
+    inner = b"".join(gzip.compress(record(f"http://inner/{i}", page(500 + i)), mtime=0) for i in range(40))
+    members = []
+    for number in range(120):
+        url = f"http://site/{number}"
+        members.append(gzip.compress(record(url, b"GET /", kind="request"), mtime=0))
+        level = 0 if number % 7 == 0 else 6
+        body = page(number, 9000 if number % 40 == 3 else 300)
+        members.append(gzip.compress(record(url, body), compresslevel=level, mtime=0))
+        if number in (20, 70):  # stored: the bytes of 40 sound members stand verbatim inside one record
+            nested = record(f"http://nested/{number}", inner, media="application/gzip")
+            members.append(gzip.compress(nested, compresslevel=0, mtime=0))
+            wrapped = record(f"http://text/{number}", inner.replace(b"<", b"&"), media="text/html")
+            members.append(gzip.compress(wrapped[:40_000], compresslevel=0, mtime=0))
+    members.append(members[1])  # the same record again
+    (folder / "crawl.warc.gz").write_bytes(b"".join(members))
+    nested_plain = b"".join(record(f"http://deep/{i}", page(700 + i)) for i in range(30))
+    plain = [record(f"http://plain/{i}", page(200 + i, 6000 if i == 5 else 200)) for i in range(40)]
+    plain.insert(12, record("http://plain/nested", nested_plain, media="application/warc"))
+    (folder / "more.warc").write_bytes(b"".join(plain))
+
+
+def make_articles(folder: Path) -> None:
+    """A package with members that are no articles, and single files."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as package:
+        for number in range(20):
+            add(package, f"J/PMC{number}.nxml", article(number))
+            add(package, f"J/figure{number}.jpg", bytes(range(256)) * 4)
+    (folder / "package.tar.gz").write_bytes(stream.getvalue())
+    for number in range(20, 26):
+        (folder / f"PMC{number}.xml").write_bytes(article(number))
+
+
+def add(package: tarfile.TarFile, name: str, data: bytes) -> None:
+    """A member without time or owner."""
+    member = tarfile.TarInfo(name)
+    member.size = len(data)
+    package.addfile(member, io.BytesIO(data))
+
+
+def article(number: int) -> bytes:
+    """A JATS article."""
+    return (
+        f'<article article-type="research-article"><front><article-meta><article-id pub-id-type="pmc">{number}</article-id>'
+        f"<title-group><article-title>On {prose(number, 5)}</article-title></title-group><permissions><license "
+        'xlink:href="https://creativecommons.org/licenses/by/4.0/" xmlns:xlink="http://www.w3.org/1999/xlink"/></permissions>'
+        f"<abstract><p>{prose(1000 + number, 80)}</p></abstract></article-meta></front>"
+        f"<body><sec><title>Methods</title><p>{prose(2000 + number, 900)}</p></sec></body></article>"
+    ).encode()
+
+
+def make_general(folder: Path) -> None:
+    """Lines with ids, one repeated, one id with two contents, one broken; the second file is one gzip stream."""
+    rows = [json.dumps({"id": f"g{i}", "text": prose(3000 + i, 4000 if i == 9 else 250)}) for i in range(150)]
+    lines = [*rows[:100], rows[3], json.dumps({"id": "g4", "text": "other words"}), '{"id": "broken", "text"', "", rows[100]]
+    (folder / "a.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress("\n".join(rows[101:]).encode(), mtime=0))
+
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def curate() -> Command:
+    """Runs `curate` as a user does, in a process of its own."""
+
+    def run(*arguments: Any, code: int = 0, **environment: str) -> "subprocess.CompletedProcess[str]":
+        done = subprocess.run(command(*arguments), env=os.environ | environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
+
+
+def command(*arguments: Any) -> list[str]:
+    """The command line of `curate`."""
+    return [sys.executable, "-m", "curate", *map(str, arguments)]
+
+
+@pytest.fixture
+def start() -> Callable[..., "subprocess.Popen[str]"]:
+    """Starts `curate` and does not wait."""
+
+    def begin(*arguments: Any) -> "subprocess.Popen[str]":
+        return subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return begin
+
+
+def manifest_of(output: str | Path) -> dict[str, Any]:
+    """The manifest that MANIFEST names."""
+    storage = open_storage(str(output))
+    pointer = json.loads(storage.read("MANIFEST"))
+    manifest: dict[str, Any] = json.loads(storage.read(pointer["manifest"]))
+    return manifest
+
+
+@pytest.fixture
+def read_manifest() -> Callable[[str | Path], dict[str, Any]]:
+    """See manifest_of."""
+    return manifest_of
+
+
+@pytest.fixture
+def units_run() -> Callable[[str | Path], list[dict[str, dict[str, int]]]]:
+    """The units that each run of an output ran and reused, by phase, oldest run first."""
+
+    def read(output: str | Path) -> list[dict[str, dict[str, int]]]:
+        storage = open_storage(str(output))
+        runs = [json.loads(storage.read(stored.key)) for stored in storage.list("runs/")]
+        return [one["units"] for one in sorted(runs, key=lambda one: one["started"])]
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def undisturbed(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The manifest of a run in one process with one unit an input, that nothing disturbed."""
+    output = tmp_path_factory.mktemp("undisturbed")
+    done = subprocess.run(
+        command("run", corpus.pipeline(), "--output", output, "--workers", 1), capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return manifest_of(output)
