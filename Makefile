@@ -29,14 +29,13 @@ $(READY): requirements.lock pyproject.toml
 	touch $@
 
 demo: env  ## install, run the quickstart pipeline, verify it, and say where the result is
-	$(BIN)/curate run examples/quickstart/pipeline.yaml --output $(DEMO)
+	$(BIN)/curate run examples/quickstart/pipeline.yaml --output $(DEMO) --workers 2
 	$(BIN)/curate verify $(DEMO)
-	@printf '%s\n' '' \
-	  'The dataset is in $(DEMO). What to look at:' \
-	  '  $(DEMO)/MANIFEST                      names the dataset; its manifest.json says what is in it' \
-	  '  $(BIN)/curate report $(DEMO)   records in and out, with the reasons' \
-	  '  $(BIN)/curate why $(DEMO) PMC2714198   what became of one article' \
-	  '  examples/quickstart/pipeline.yaml                  what was asked for; copy it for data of your own'
+	@printf '  %-56s %s\n' 'The dataset is there. What to look at:' '' \
+	  '$(DEMO)/MANIFEST' 'names the dataset; its manifest.json says what is in it' \
+	  '$(BIN)/curate report $(DEMO)' 'records in and out, with the reasons' \
+	  '$(BIN)/curate why $(DEMO) PMC2714198' 'what became of one article' \
+	  'examples/quickstart/pipeline.yaml' 'what was asked for; copy it for data of your own'
 
 test: env  ## run all tests
 	$(BIN)/python -m pytest -n 2 $(TESTS)

@@ -70,7 +70,7 @@ def _timed_run(output: Path, workers: int) -> float:
     return time.perf_counter() - start
 
 
-def _verified(output: Path) -> dict[str, dict[str, dict[str, float | int | str]]]:
+def _verified(output: Path) -> Figures:
     command = [str(COMMAND), "verify", str(output), "--json"]
-    answer: dict[str, dict[str, dict[str, float | int | str]]] = json.loads(subprocess.check_output(command))
+    answer: Figures = json.loads(subprocess.check_output(command))
     return answer

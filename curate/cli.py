@@ -135,7 +135,7 @@ def verify(path: str, as_json: bool) -> None:
             click.echo(f"{name}: {split['rows']} rows, {split['tokens']} tokens, digest {split['digest']}")
         click.echo("ok" if found["ok"] else "not ok")
     if not found["ok"]:
-        raise BalanceError(f"{path}: {len(found['problems'])} problems")
+        raise BalanceError(f"{path}: problems found: {len(found['problems'])}")
 
 
 @commands.command()
@@ -143,9 +143,11 @@ def verify(path: str, as_json: bool) -> None:
 @AS_JSON
 def report(path: str, as_json: bool) -> None:
     """Count what came in and what became of it, for the run at PATH."""
-    from curate.report.report import report as report_on  # loads pyarrow
+    from curate.report.report import render  # loads rich
+    from curate.report.report import report as report_on
 
-    _show(report_on(path), as_json)
+    found = report_on(path)
+    click.echo(json.dumps(found) if as_json else render(found), nl=as_json)
 
 
 @commands.command()
@@ -156,21 +158,17 @@ def why(path: str, id_: str, as_json: bool) -> None:
     """Say what became of one record of the run at PATH."""
     from curate.report.why import why as look_up  # loads pyarrow
 
-    _show(look_up(path, id_), as_json)
-
-
-def _show(answer: Mapping[str, Any], as_json: bool) -> None:
+    found = look_up(path, id_)
     if as_json:
-        click.echo(json.dumps(answer))
-        return
-    for line in _lines(answer, ""):
-        click.echo(line)
+        click.echo(json.dumps(found))
+    else:
+        click.echo("\n\n".join("\n".join(_lines(record, "")) for record in found["records"]))
 
 
-def _lines(answer: Mapping[str, Any], indent: str) -> list[str]:
-    """Nested counts as indented lines."""
+def _lines(record: Mapping[str, Any], indent: str) -> list[str]:
+    """A record as lines, what is nested indented."""
     lines = []
-    for key, value in answer.items():
+    for key, value in record.items():
         if isinstance(value, Mapping):
             lines += [f"{indent}{key}:", *_lines(value, indent + "  ")]
         else:

@@ -11,12 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curate.core.hashing import canonical_json
+from manifests.table_digest import TableDigest
 
 Ints = NDArray[np.integer[Any]]
 
 MAX_U16_LENGTH = 1 << 16  # rows up to this long have starts that fit 16 bits
-DTYPES = ("<u2", "<u4")
+MAX_U16_VOCAB = 1 << 16
 UNKNOWN_LICENSE = "unknown"  # how tokens of documents that state none are counted
+
+
+def token_dtype(vocab_size: int) -> str:
+    """The narrowest little-endian type that holds every id below `vocab_size`."""
+    return "<u2" if vocab_size <= MAX_U16_VOCAB else "<u4"
 
 
 def shard_name(kind: str, index: int, sha256: str) -> str:
@@ -65,7 +71,7 @@ def decode_cu(data: bytes, num_rows: int, row_length: int) -> tuple[NDArray[np.u
     Raises: ValueError where the size does not fit, or row_ptr is not a non-decreasing list from 0.
     """
     head = 4 * (num_rows + 1)
-    if len(data) < head:
+    if num_rows < 0 or len(data) < head:
         raise ValueError(f"{len(data)} bytes are too few for {num_rows} rows")
     row_ptr = np.frombuffer(data[:head], dtype="<u4")
     if row_ptr[0] != 0 or (row_ptr[1:] < row_ptr[:-1]).any():
@@ -102,7 +108,9 @@ def ledger_schema() -> Any:
     fates = [(name, pa.string()) for name in ("fate", "stage", "reason", "detail")]
     where = [("split", pa.string()), ("row", pa.uint64())]
     record = [("id", pa.binary(16)), ("name", pa.string()), ("source", pa.string()), ("origin", ORIGIN)]
-    return pa.schema([*record, *fates, ("kept_id", pa.binary(16)), ("numbers", pa.map_(pa.string(), pa.float64())), *where])
+    return pa.schema(
+        [*record, *fates, ("kept_id", pa.binary(16)), ("numbers", pa.map_(pa.string(), pa.float64())), *where]
+    )
 
 
 REPETITIVE = ["row", "length", "document_tokens", "group", "source", "language", "license", "date", "kind"]
@@ -129,14 +137,25 @@ def encode_parquet(table: Any) -> bytes:
 def decode_parquet(data: bytes, columns: list[str] | None = None) -> Any:
     """The table in a Parquet file, checked in full (strings must be UTF-8).
 
-    Raises: pyarrow.ArrowInvalid (a ValueError), OSError.
+    Raises: ValueError, of one line, where there is none.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pq.read_table(pa.BufferReader(data), columns=columns)
-    table.validate(full=True)
+    try:
+        table = pq.read_table(pa.BufferReader(data), columns=columns)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
     return table
+
+
+def id_array(column: Any) -> NDArray[np.bytes_]:
+    """A chunked column of 16-byte ids as `S16`, which compares as bytes do; null is all zeros."""
+    if not len(column):
+        return np.empty(0, dtype="S16")
+    array = column.fill_null(bytes(16)).combine_chunks()
+    return np.frombuffer(array.buffers()[1], dtype="S16")[array.offset : array.offset + len(array)]
 
 
 def split_digest(
@@ -151,91 +170,7 @@ def split_digest(
 
 
 def logical_digest(table: Any) -> bytes:
-    """SHA-256 of what a table says, whatever its chunks, slices, dictionaries or pyarrow's version.
-
-    Covers the number of lines and, column by column, name, type, which values are null, and the values:
-    numbers in little-endian (null as 0), strings and binaries as 64-bit lengths and bytes, structs
-    field by field. string and large_string, binary and large_binary count as the same type.
-    Raises: TypeError for a column of another type.
-    """
-    digest = hashlib.sha256(b"curate.table/1\0" + table.num_rows.to_bytes(8, "little"))
-    for field, column in zip(table.schema, table.columns, strict=True):
-        _digest_column(digest, field.name, _one_array(column))
+    """SHA-256 of what a table says, whatever its chunks, slices, dictionaries or pyarrow's version."""
+    digest = TableDigest()
+    digest.update(table)
     return digest.digest()
-
-
-def _one_array(column: Any) -> Any:
-    """A chunked column as one array without dictionary, with 64-bit offsets."""
-    import pyarrow as pa
-
-    wide = _wide_type(column.type)
-    chunks = column.cast(wide).chunks if wide != column.type else column.chunks
-    return pa.concat_arrays(chunks) if chunks else pa.array([], wide)
-
-
-def _wide_type(kind: Any) -> Any:
-    import pyarrow as pa
-
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_wide_type(field.type)) for field in kind])
-    return {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(kind, kind)
-
-
-def _digest_column(digest: Any, name: str, array: Any) -> None:
-    import pyarrow as pa
-
-    kind = array.type
-    digest.update(canonical_json([name, _type_name(kind)]) + b"\0")
-    digest.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little").tobytes())
-    if pa.types.is_struct(kind):
-        for field, child in zip(kind, array.flatten(), strict=True):  # flatten: null where the parent is
-            _digest_column(digest, field.name, child)
-    elif pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-        _digest_strings(digest, array)
-    elif pa.types.is_fixed_size_binary(kind):
-        digest.update(_fixed_bytes(array))
-    else:
-        values = array.fill_null(False if pa.types.is_boolean(kind) else 0).to_numpy(zero_copy_only=False)
-        digest.update(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes())
-
-
-def _type_name(kind: Any) -> str:
-    import pyarrow as pa
-
-    types = pa.types
-    if types.is_struct(kind):
-        return f"struct {kind.num_fields}"
-    if types.is_large_string(kind):
-        return "string"
-    if types.is_large_binary(kind):
-        return "binary"
-    if types.is_fixed_size_binary(kind):
-        return f"binary {kind.byte_width}"
-    if types.is_boolean(kind):
-        return "bool"
-    if types.is_integer(kind) or types.is_floating(kind):
-        letter = "f" if types.is_floating(kind) else "u" if types.is_unsigned_integer(kind) else "i"
-        return f"{letter}{kind.bit_width // 8}"
-    raise TypeError(f"a table with a column of type {kind} has no logical digest")
-
-
-def _digest_strings(digest: Any, array: Any) -> None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    digest.update(pc.binary_length(array).fill_null(0).to_numpy().astype("<i8").tobytes())
-    empty = pa.scalar("" if pa.types.is_large_string(array.type) else b"", array.type)
-    packed = array.fill_null(empty)  # what lies behind a null is not part of the table
-    _, offsets, data = packed.buffers()
-    bounds = np.frombuffer(offsets, dtype=np.int64)[packed.offset : packed.offset + len(packed) + 1]
-    if len(packed) and data is not None:
-        digest.update(memoryview(data)[bounds[0] : bounds[-1]])
-
-
-def _fixed_bytes(array: Any) -> bytes:
-    width = array.type.byte_width
-    data = array.buffers()[1]
-    values = np.frombuffer(data, dtype=np.uint8)[array.offset * width : (array.offset + len(array)) * width].copy()
-    values.reshape(-1, width)[array.is_null().to_numpy(zero_copy_only=False)] = 0
-    return values.tobytes()

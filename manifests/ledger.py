@@ -1,16 +1,15 @@
 """Reading the ledger: its parts are sorted by (id, fate), and each names its first and last id."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from manifests.layout import decode_parquet, ledger_schema
-from manifests.manifest import Dataset, Json
-from manifests.problems import Problems, read_file, read_table
-from manifests.shard import id_array
+from manifests.layout import decode_parquet, id_array, ledger_schema
+from manifests.manifest import Dataset
+from manifests.problems import Problems, read_table
+from manifests.shape import Json
 
 FATES = ("dropped", "kept", "merged", "quarantined")  # in the order of sorting
 
@@ -36,8 +35,8 @@ def recount_ledger(dataset: Dataset, problems: Problems) -> Counter[Fate] | None
             continue
         ids, fates = id_array(table.column("id")), _fate_codes(table)
         problems.expect(part["key"], "rows", part["rows"], len(ids))
-        problems.expect(part["key"], "first_id", part["first_id"], hex_id(ids[0]) if len(ids) else "")
-        problems.expect(part["key"], "last_id", part["last_id"], hex_id(ids[-1]) if len(ids) else "")
+        problems.expect(part["key"], "first_id", part["first_id"], hex_id(ids[0]) if len(ids) else None)
+        problems.expect(part["key"], "last_id", part["last_id"], hex_id(ids[-1]) if len(ids) else None)
         whole &= _is_sorted(part["key"], ids, fates, before, problems)
         before = (ids[-1], int(fates[-1])) if len(ids) else before
         _check_fates(part["key"], table, problems)
@@ -87,8 +86,12 @@ def _check_fates(key: str, table: Any, problems: Problems) -> None:
         problems.first(key, column, silent, lambda i: f"{hex_id(ids[i])} ({names[i]}): expected one, found none")
 
 
-def _count(table: Any) -> Iterator[tuple[Fate, int]]:
-    raise NotImplementedError
+def _count(table: Any) -> Counter[Fate]:
+    columns = list(Fate._fields)
+    groups = table.select(columns).group_by(columns).aggregate([([], "count_all")])
+    lines = zip(*(groups.column(name).to_pylist() for name in columns), strict=True)
+    numbers = groups.column("count_all").to_pylist()
+    return Counter({Fate(*(word or "" for word in line)): n for line, n in zip(lines, numbers, strict=True)})
 
 
 def ledger_columns(dataset: Dataset, part: Json, columns: list[str]) -> Any:

@@ -1,6 +1,6 @@
 """Lines that name file, expected and found; many equal faults become one line with a count."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from curate.core.errors import one_line
 from curate.core.hashing import sha256
 from curate.core.storage import NotFound
-from manifests.manifest import Dataset, Json
+from manifests.layout import decode_parquet
+from manifests.manifest import Dataset
+from manifests.shape import Json
 
 
 class Problems:
@@ -63,3 +65,27 @@ def read_file(dataset: Dataset, file: Json, problems: Problems) -> bytes | None:
     if problems.expect(file["key"], "bytes", file["bytes"], len(data)):
         problems.expect(file["key"], "sha256", file["sha256"], sha256(data))
     return data
+
+
+def read_table(dataset: Dataset, file: Json, schema: Any, never_null: Iterable[str], problems: Problems) -> Any:
+    """The table in a Parquet file that the manifest names, None where it is not one of this schema."""
+    data = read_file(dataset, file, problems)
+    if data is None:
+        return None
+    try:
+        table = decode_parquet(data)
+    except ValueError as error:
+        problems.add(file["key"], f"expected a Parquet table, found {error}")
+        return None
+    nulls = [name for name in never_null if name in table.schema.names and table.column(name).null_count]
+    if not problems.expect(file["key"], "columns with nulls", [], nulls):
+        return None
+    wanted, found = ({field.name: field.type for field in side} for side in (schema, table.schema))
+    if wanted == found:
+        return table
+    names = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name)]
+    for name in names:
+        problems.add(
+            file["key"], f"column {name}: expected {wanted.get(name, 'none')}, found {found.get(name, 'none')}"
+        )
+    return None

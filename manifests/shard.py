@@ -3,27 +3,24 @@
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curate.core.storage import NotFound, ObjectFile
 from manifests.layout import (
-    UNKNOWN_LICENSE,
     Ints,
     decode_cu,
-    decode_parquet,
     decode_rows,
     docs_schema,
     logical_digest,
     shard_name,
 )
-from manifests.manifest import Dataset, Json
-from manifests.problems import Problems, read_file
+from manifests.manifest import Dataset
+from manifests.pieces import NEVER_NULL, Int64, Pieces, check_tiling, pieces_of
+from manifests.problems import Problems, read_file, read_table
+from manifests.shape import Json
 
 BLOCK_BYTES = 8 << 20
-Int64 = NDArray[np.int64]
 
 
 @dataclass(kw_only=True)
@@ -48,31 +45,6 @@ class Counts:
             setattr(self, item.name, max(mine, theirs) if item.name == "max_id" else mine + theirs)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Pieces:
-    """The document table of a shard as arrays, one item a piece."""
-
-    row: Int64
-    start: Int64
-    length: Int64
-    token_offset: Int64
-    document_tokens: Int64
-    id: NDArray[np.bytes_]  # S16
-    group: tuple[Int64, list[str]]  # codes and what they mean
-    source: tuple[Int64, list[str]]
-    license: tuple[Int64, list[str]]
-
-    @property
-    def begins(self) -> NDArray[np.bool_]:
-        """Pieces that begin a document."""
-        return self.token_offset == 0
-
-    @property
-    def ends(self) -> NDArray[np.bool_]:
-        """Pieces that end a document."""
-        return self.token_offset + self.length == self.document_tokens
-
-
 @dataclass(frozen=True, kw_only=True)
 class Recount:
     """What was found in the files of a shard; None where a file could not be read."""
@@ -95,7 +67,7 @@ def recount_shard(dataset: Dataset, split: str, index: int, problems: Problems) 
     if pieces is not None:
         _count_pieces(pieces, counts)
         if rows_sha256 is not None:
-            _check_tiling(shard["docs"]["key"], pieces, counts.num_rows, _row_length(dataset), problems)
+            check_tiling(shard["docs"]["key"], pieces, counts.num_rows, _row_length(dataset), problems)
             _check_control_ids(dataset, shard["rows"]["key"], pieces, counts, problems)
     _read_cu(dataset, shard["cu"], pieces, shard["num_rows"], problems)
     if pieces is not None and rows_sha256 is not None:
@@ -109,56 +81,15 @@ def _row_length(dataset: Dataset) -> int:
 
 
 def _read_docs(dataset: Dataset, file: Json, problems: Problems) -> tuple[bytes | None, Pieces | None]:
-    data = read_file(dataset, file, problems)
-    if data is None:
-        return None, None
-    try:
-        table = decode_parquet(data)
-    except (ValueError, OSError) as error:
-        problems.add(file["key"], f"expected a Parquet table, found {' '.join(str(error).split())}")
-        return None, None
-    columns = {item.name: str(item.type) for item in table.schema}
-    wanted = {item.name: str(item.type) for item in docs_schema()}
-    if columns != wanted:
-        problems.expect(file["key"], "columns", wanted, columns)
+    table = read_table(dataset, file, docs_schema(), NEVER_NULL, problems)
+    if table is None:
         return None, None
     logical = logical_digest(table)
     problems.expect(file["key"], "logical digest", file["logical"], logical.hex())
-    empty = [name for name in _NEVER_NULL if table.column(name).null_count]
-    problems.expect(file["key"], "columns with nulls", [], empty)
-    return logical, None if empty else _pieces(table)
+    return logical, pieces_of(table)
 
 
-_NUMBERS = ("row", "start", "length", "token_offset", "document_tokens")
-_NEVER_NULL = (*_NUMBERS, "id", "group", "source")
-
-
-def _pieces(table: Any) -> Pieces:
-    numbers = {name: table.column(name).to_numpy().astype(np.int64) for name in _NUMBERS}
-    return Pieces(
-        **numbers,
-        id=id_array(table.column("id")),
-        group=_coded(table.column("group"), ""),
-        source=_coded(table.column("source"), ""),
-        license=_coded(table.column("license"), UNKNOWN_LICENSE),
-    )
-
-
-def id_array(column: Any) -> NDArray[np.bytes_]:
-    """A column of 16-byte ids as `S16`, which compares as bytes do; null is all zeros."""
-    array = column.combine_chunks().fill_null(b"\0" * 16)
-    first = array.offset * 16
-    return np.frombuffer(array.buffers()[1] or b"", dtype="S16", count=len(array), offset=first)
-
-
-def _coded(column: Any, null: str) -> tuple[Int64, list[str]]:
-    coded = column.fill_null(null).combine_chunks().dictionary_encode()
-    return coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pylist()
-
-
-def _read_rows(
-    dataset: Dataset, file: Json, pieces: Pieces | None, counts: Counts, problems: Problems
-) -> str | None:
+def _read_rows(dataset: Dataset, file: Json, pieces: Pieces | None, counts: Counts, problems: Problems) -> str | None:
     try:
         rows = dataset.storage.open(dataset.key(file["key"]))
     except NotFound:
@@ -179,7 +110,7 @@ def _scan(
 ) -> str:
     """Count the tokens of a shard a few MB at a time; the SHA-256 of all its bytes."""
     manifest, length = dataset.manifest, _row_length(dataset)
-    dtype, bos_id, eos_id = manifest["format"]["dtype"], manifest["tokenizer"]["bos_id"], manifest["tokenizer"]["eos_id"]
+    dtype, tokenizer = manifest["format"]["dtype"], manifest["tokenizer"]
     row_bytes = length * np.dtype(dtype).itemsize
     counts.num_rows, rest = divmod(rows.size, row_bytes)
     counts.tokens = counts.num_rows * length
@@ -191,33 +122,35 @@ def _scan(
         digest.update(data)
         block = decode_rows(data, dtype, length)
         counts.max_id = max(counts.max_id, int(block.max()))
-        counts.bos += int(np.count_nonzero(block == bos_id))
-        counts.eos += int(np.count_nonzero(block == eos_id))
+        counts.bos += int(np.count_nonzero(block == tokenizer["bos_id"]))
+        counts.eos += int(np.count_nonzero(block == tokenizer["eos_id"]))
         if pieces is not None:
             _check_boundaries(dataset, key, block, first, pieces, problems)
     digest.update(rows.read_range(counts.num_rows * row_bytes, rest))
     return digest.hexdigest()
 
 
-def _check_boundaries(
-    dataset: Dataset, key: str, block: Ints, first: int, pieces: Pieces, problems: Problems
-) -> None:
+def _check_boundaries(dataset: Dataset, key: str, block: Ints, first: int, pieces: Pieces, problems: Problems) -> None:
     """Every piece that begins (ends) a document has BOS (EOS) there, where the format adds one."""
-    stop = pieces.start + pieces.length
+    last = pieces.start + pieces.length - 1
     inside = (pieces.row >= first) & (pieces.row < first + len(block))
-    inside &= (pieces.start < stop) & (stop <= block.shape[1])
-    for name, these, at in (("bos", pieces.begins, pieces.start), ("eos", pieces.ends, stop - 1)):
-        if dataset.manifest["format"][name] != "document":
-            continue
-        row, place = pieces.row[these & inside], at[these & inside]
-        found, wanted = block[row - first, place], dataset.manifest["tokenizer"][f"{name}_id"]
-        detail = f"row {{}}, token {{}}: expected {wanted}, found {{}}"
-        problems.first(
-            key,
-            f"{name.upper()} of documents",
-            found != wanted,
-            lambda i, detail=detail, row=row, place=place, found=found: detail.format(row[i], place[i], found[i]),
-        )
+    inside &= (pieces.start <= last) & (last < block.shape[1])
+    for name, these, at in (("bos", pieces.begins & inside, pieces.start), ("eos", pieces.ends & inside, last)):
+        if dataset.manifest["format"][name] == "document":
+            wanted = dataset.manifest["tokenizer"][f"{name}_id"]
+            _check_control_id(key, name.upper(), block, first, pieces.row[these], at[these], wanted, problems)
+
+
+def _check_control_id(
+    key: str, name: str, block: Ints, first: int, row: Int64, at: Int64, wanted: int, problems: Problems
+) -> None:
+    found = block[row - first, at]
+    problems.first(
+        key,
+        f"{name} of documents",
+        found != wanted,
+        lambda i: f"row {row[i]}, token {at[i]}: expected {wanted}, found {found[i]}",
+    )
 
 
 def _count_pieces(pieces: Pieces, counts: Counts) -> None:
@@ -237,9 +170,7 @@ def _sum_by(coded: tuple[Int64, list[str]], chosen: Int64, values: Int64) -> Cou
     return Counter({name: int(total) for name, total in zip(names, sums, strict=True) if total})
 
 
-def _check_control_ids(
-    dataset: Dataset, key: str, pieces: Pieces, counts: Counts, problems: Problems
-) -> None:
+def _check_control_ids(dataset: Dataset, key: str, pieces: Pieces, counts: Counts, problems: Problems) -> None:
     """Control ids come from the packer alone: as many as documents begin or end here, none elsewhere."""
     chosen, tokenizer = dataset.manifest["format"], dataset.manifest["tokenizer"]
     begun = counts.documents if chosen["bos"] == "document" else 0
@@ -249,36 +180,28 @@ def _check_control_ids(
     problems.expect(key, "EOS ids against documents that end", ended + (begun if same else 0), counts.eos)
 
 
-def _check_tiling(key: str, pieces: Pieces, num_rows: int, length: int, problems: Problems) -> None:
-    """Pieces are sorted, lie end to end in each row and fill every row; a row has one group."""
-    row, start, stop = pieces.row, pieces.start, pieces.start + pieces.length
-    last = np.flatnonzero(np.append(row[1:] != row[:-1], True)) if len(row) else np.array([], dtype=np.int64)
-    problems.expect(key, "rows that have pieces", num_rows, len(last))
-    new_row = np.append(True, row[1:] != row[:-1])[: len(row)]
-    expected = np.where(new_row, 0, np.append(0, stop[:-1])[: len(row)])
-    problems.first(key, "pieces", start != expected, lambda i: f"row {row[i]}: expected one at {expected[i]}, found {start[i]}")
-    problems.first(key, "order of rows", row[last] != np.arange(len(last)), lambda i: f"expected row {i}, found {row[last[i]]}")
-    problems.first(key, "end of row", stop[last] != length, lambda i: f"row {row[last[i]]}: expected {length}, found {stop[last[i]]}")
-    problems.first(key, "length of piece", pieces.length < 1, lambda i: f"row {row[i]}: expected 1 or more, found {pieces.length[i]}")
-    beyond = stop - start + pieces.token_offset > pieces.document_tokens
-    problems.first(key, "end of piece", beyond, lambda i: f"row {row[i]}: expected at most {pieces.document_tokens[i]} tokens in its document, found {pieces.token_offset[i] + pieces.length[i]}")
-    codes, names = pieces.group
-    mixed = ~new_row & (codes != np.append(0, codes[:-1])[: len(row)])
-    problems.first(key, "groups of a row", mixed, lambda i: f"row {row[i]}: expected {names[codes[i - 1]]!r} alone, found {names[codes[i]]!r}")
-
-
 def _read_cu(dataset: Dataset, file: Json, pieces: Pieces | None, num_rows: int, problems: Problems) -> None:
+    key = file["key"]
     data = read_file(dataset, file, problems)
     if data is None:
         return
     try:
         row_ptr, starts = decode_cu(data, num_rows, _row_length(dataset))
     except ValueError as error:
-        problems.add(file["key"], f"expected piece starts of {num_rows} rows, found {error}")
+        problems.add(key, f"expected piece starts of {num_rows} rows, found {error}")
         return
-    if pieces is None:
+    if pieces is None or not problems.expect(key, "pieces", len(pieces.row), len(starts)):
         return
-    if problems.expect(file["key"], "pieces", len(pieces.row), len(starts)):
-        expected = np.searchsorted(pieces.row, np.arange(num_rows + 1))
-        problems.first(file["key"], "row_ptr", row_ptr != expected, lambda i: f"row {i}: expected {expected[i]} by docs, found {row_ptr[i]}")
-        problems.first(file["key"], "starts", starts != pieces.start, lambda i: f"piece {i}: expected {pieces.start[i]} by docs, found {starts[i]}")
+    expected = np.searchsorted(pieces.row, np.arange(num_rows + 1))
+    problems.first(
+        key,
+        "row_ptr",
+        row_ptr != expected,
+        lambda i: f"row {i}: expected {expected[i]} by docs, found {row_ptr[i]}",
+    )
+    problems.first(
+        key,
+        "piece starts",
+        starts != pieces.start,
+        lambda i: f"piece {i}: expected {pieces.start[i]} by docs, found {starts[i]}",
+    )

@@ -12,7 +12,7 @@ import zstandard
 
 FIRST_BLOCK_BYTES = 1 << 16  # stored bytes of the first request: a small slice reads little beyond itself
 BLOCK_BYTES = 4 << 20  # and of later ones, each twice the last
-PIECE_BYTES = 1 << 16  # stored bytes fed to zlib at once: what it leaves after a member is copied
+PIECE_BYTES = 1 << 15  # stored bytes fed to zlib at once: what it leaves after a member is copied
 CHUNK_BYTES = 1 << 20  # content that one step may give
 
 MAX_RATIO = 1000  # deflate cannot exceed 1032; text seldom exceeds 20
@@ -62,7 +62,7 @@ class Memory:
 class StoredBytes:
     """The stored bytes of an input from `position` on, read ahead by one block.
 
-    `sound`: everything before it has been decompressed.
+    `sound`: everything before it has been decompressed, or lies before what is being decompressed.
     """
 
     def __init__(self, file: Ranged, position: int = 0) -> None:
@@ -142,6 +142,7 @@ def inflate_member(stored: StoredBytes) -> Iterator[bytes]:
     Raises: Damage('truncated') or Damage('corrupt').
     """
     member = zlib.decompressobj(wbits=31)
+    stored.sound = stored.position
     while not member.eof:
         data = member.unconsumed_tail or stored.take(PIECE_BYTES)
         try:

@@ -38,19 +38,27 @@ class Message:
 
 def parse_headers(lines: bytes) -> dict[str, str]:
     """Fields by lower-case name: the first of equal names, folded lines joined, junk lines left out."""
+    if b"\n " in lines or b"\n\t" in lines:
+        lines = re.sub(rb"\r?\n[ \t]+", b" ", lines)
     fields: dict[str, str] = {}
-    for line in re.sub(rb"\r?\n[ \t]+", b" ", lines).splitlines():
-        name, colon, value = line.partition(b":")
+    for line in _decode(lines).split("\n"):
+        name, colon, value = line.partition(":")
         if colon:
-            fields.setdefault(_decode(name.strip()).lower(), _decode(value.strip()))
+            fields.setdefault(name.strip().lower(), value.strip())
     return fields
 
 
-def _decode(value: bytes) -> str:
+def _decode(lines: bytes) -> str:
+    """UTF-8, but a line that is not UTF-8 is Latin-1."""
     try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
+        return lines.decode()
+    except UnicodeDecodeError as error:
+        if b"\n" not in lines:
+            return lines.decode("latin-1")
+        middle = lines.find(b"\n", error.start)
+        start = lines.rfind(b"\n", 0, error.start) + 1
+        end = middle if middle >= 0 else len(lines)
+        return lines[:start].decode() + lines[start:end].decode("latin-1") + _decode(lines[end:])
 
 
 def parse_response(block: bytes) -> Message:

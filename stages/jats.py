@@ -209,27 +209,27 @@ def _read_article(source: _Source) -> None:
 def _read_archive(source: _Source) -> Iterator[Records]:
     """An input that is a tar archive."""
     tar = Tar(source.stream.read)
-    sound = 0  # where the last whole member ends
-    framing = 0
-    member: Member | None = None
+    sound = framing = 0  # position and framing bytes behind the last whole member
+    cut: Member | None = None  # the member that is being read
     try:
         while member := tar.next_member():
+            cut = member
             source.stretch.num_records += not member.is_folder
             _take_member(source, tar, member)
             source.stretch.num_bytes["framing"] += tar.framing_bytes - framing
-            framing, sound = tar.framing_bytes, tar.position
+            cut, sound, framing = None, tar.position, tar.framing_bytes
             if source.stretch.full:
-                yield source.hand_over(tar.position)
+                yield source.hand_over(sound)
         damage, detail = source.stream.damage, ""
     except TarDamage as error:
         tar.drain()
-        damage, detail = source.stream.damage or "truncated", str(error)
+        damage, detail = source.stream.damage or error.kind, str(error)
     if damage is None:
         source.stretch.num_bytes["framing"] += tar.framing_bytes - framing
-        return
-    source.stretch.num_bytes["lost"] += tar.position - sound
-    source.stretch.num_records += member is None or member.offset <= sound
-    source.quarantine(b"", _printable(member.name) if member else source.key, sound, damage, detail)
+    else:
+        source.stretch.num_bytes["lost"] += tar.position - sound
+        source.stretch.num_records += cut is None
+        source.quarantine(b"", _printable(cut.name) if cut else source.key, sound, damage, detail)
 
 
 def _take_member(source: _Source, tar: Tar, member: Member) -> None:

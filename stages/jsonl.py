@@ -232,7 +232,7 @@ def _read_lines(reader: ReadJsonl, piece: Slice, file: InputFile) -> Iterator[Re
     position = stretch.first = stored.position
     lines = cut_lines(stored.pieces(), position, reader.max_record_bytes)
     while position < piece.stop and (line := next(lines, None)):
-        entry.enter(line, lambda at, length: {"offset": at, "length": length, "inner": 0})
+        entry.enter(line, lambda at, length: {"key": piece.input.key, "offset": at, "length": length, "inner": 0})
         position += line.length
         if stretch.full:
             yield stretch.close(position)
@@ -255,7 +255,7 @@ def _read_stream(reader: ReadJsonl, piece: Slice, file: InputFile) -> Iterator[R
     entry, stream = _Entry(reader, piece), open_stream(file, piece.input.key)
 
     def origin(at: int, length: int) -> dict[str, Any]:
-        return {"offset": 0, "length": file.size, "inner": at}
+        return {"key": piece.input.key, "offset": 0, "length": file.size, "inner": at}
 
     counted = 0  # content bytes of the stretches handed over
     for line in cut_lines(iter(stream.read, b""), 0, reader.max_record_bytes):

@@ -15,7 +15,11 @@ _EXTENSIONS = (_LONG_NAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XG
 
 
 class TarDamage(Exception):  # noqa: N818 - it ends an archive; readers turn it into lost bytes
-    """Why the archive cannot be read further."""
+    """Why the archive cannot be read further; `kind` is `truncated` or `corrupt`, as of a `stages.compressed.Damage`."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,25 +42,30 @@ class Tar:
         self._read_some = read  # between 1 and n bytes, or none at the end of the stream
         self.position = 0
         self.framing_bytes = 0
+        self._ended = False  # whether the last block was the mark of the end, which is zeros
 
     def next_member(self) -> Member | None:
-        """The next entry, or None at the end of the stream. Raises: TarDamage."""
+        """The next entry, or None behind the mark of the end. Raises: TarDamage."""
         name = None
         while block := self._up_to(BLOCK):
             if not block.strip(b"\0"):  # between the archives of `cat a.tar b.tar`, and at the end
                 self.framing_bytes += len(block)
+                self._ended = True
                 continue
+            self._ended = False
             header = _parse(block)
             size = header.size if _has_data(header) else 0
             if header.type not in _EXTENSIONS:
                 self.framing_bytes += BLOCK
                 return Member(name=name or header.name, offset=self.position, size=size, is_folder=header.isdir())
             if size > MAX_EXTENSION_BYTES:
-                raise TarDamage(f"a header of {size} bytes")
+                raise TarDamage("corrupt", f"a header of {size} bytes")
             data = self._exactly(size)
             self._padding(size)
             self.framing_bytes += BLOCK + size
             name = _name_of(header, data) or name
+        if not self._ended:
+            raise TarDamage("truncated", "the stream ends without the archive's end mark")
         return None
 
     def read(self, member: Member) -> bytes:
@@ -73,7 +82,7 @@ class Tar:
             self.position += len(piece)
             left -= len(piece)
             if not piece:
-                raise TarDamage(f"the stream ends in {member.name!r}")
+                raise TarDamage("truncated", f"the stream ends in {member.name!r}")
         self._padding(member.size)
 
     def drain(self) -> None:
@@ -88,7 +97,7 @@ class Tar:
     def _exactly(self, size: int) -> bytes:
         data = self._up_to(size)
         if len(data) < size:
-            raise TarDamage(f"the stream ends after {len(data)} of {size} bytes")
+            raise TarDamage("truncated", f"the stream ends after {len(data)} of {size} bytes")
         return data
 
     def _up_to(self, size: int) -> bytes:
@@ -105,9 +114,9 @@ def _parse(block: bytes) -> tarfile.TarInfo:
     try:
         header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError as error:
-        raise TarDamage(str(error)) from None
+        raise TarDamage("truncated" if len(block) < BLOCK else "corrupt", str(error)) from None
     if header.size < 0 or header.type == tarfile.GNUTYPE_SPARSE:
-        raise TarDamage(f"{header.name!r} is sparse or of negative size")
+        raise TarDamage("corrupt", f"{header.name!r} is sparse or of negative size")
     return header
 
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from curate.core import hashing
 from curate.core.errors import DataError, PlanError
 from curate.core.stage import Asset, Columns, Map, with_columns
+from manifests.layout import token_dtype
 
 MARK = "\u2581"  # SentencePiece's sign for a space
-MAX_UINT16_VOCAB = 1 << 16
 BPE = 2  # sentencepiece_model.proto, TrainerSpec.ModelType
 CHUNK_CHARS = 1024  # a merge costs log(chunk): measured 0.24 us a character at 1 K, 0.9 at 1 M
 CUT = re.compile(f"(?<=[^ {MARK}]) (?!\\Z)")
@@ -61,7 +61,7 @@ class Tokenize(Map):
     @property
     def adds(self) -> Columns:
         """The token ids, as wide as the vocabulary asks for."""
-        return {"tokens": pa.large_list(pa.from_numpy_dtype(token_dtype(self.vocab_size)))}
+        return {"tokens": pa.large_list(pa.from_numpy_dtype(np.dtype(token_dtype(self.vocab_size))))}
 
     @property
     def vocab_size(self) -> int:
@@ -169,11 +169,6 @@ def _load(serialized: bytes) -> Model:
         return Model(serialized)
     except RuntimeError as error:  # what the library raises for bytes that it cannot parse
         raise ValueError(" ".join(str(error).split())) from error
-
-
-def token_dtype(vocab_size: int) -> np.dtype[np.unsignedinteger[Any]]:
-    """The narrowest type that holds every id below `vocab_size`."""
-    return np.dtype(np.uint16) if vocab_size <= MAX_UINT16_VOCAB else np.dtype(np.uint32)
 
 
 def checked_cast(ids: NDArray[np.int32], vocab_size: int) -> NDArray[np.unsignedinteger[Any]]:

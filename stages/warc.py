@@ -188,7 +188,7 @@ def _read_plain(archive: _Archive) -> Iterator[Records]:
         return
     stretch.first = window.position
     while window.position < archive.stop and window.reach(1):
-        archive.step(window, lambda at, length: {"offset": at, "length": length, "inner": 0})
+        archive.step(window, lambda at, length: {"key": archive.key, "offset": at, "length": length, "inner": 0})
         stretch.num_bytes.update(archive.take_bytes())
         if stretch.full:
             yield stretch.close(window.position)
@@ -246,7 +246,7 @@ def _read_member(archive: _Archive, stored: StoredBytes) -> Iterator[Records]:
     window = Window(inflate_member(stored))
 
     def origin(at: int, length: int) -> dict[str, Any]:
-        return {"offset": start, "length": stored.sound - start, "inner": at}
+        return {"key": archive.key, "offset": start, "length": stored.sound - start, "inner": at}
 
     archive.last_record = None
     while window.reach(1):
@@ -288,6 +288,6 @@ def _read_foreign(archive: _Archive) -> Iterator[Records]:
         yield archive.nothing()
         return
     if archive.start == 0:
-        archive.lose_record({"offset": 0, "length": size, "inner": 0}, "not_warc")
+        archive.lose_record({"key": archive.key, "offset": 0, "length": size, "inner": 0}, "not_warc")
     stretch.num_bytes["lost"] += size - archive.start
     yield stretch.close(size)

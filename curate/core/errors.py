@@ -5,6 +5,7 @@
       DataError      this record (or unit) is bad; the engine quarantines it
       StageError     a bug in a stage; the message names it                 exit 1
       StorageError   storage failed; try again                              exit 6
+      ClusterError   the cluster was lost or gave no worker; try again      exit 6
       BalanceError   too many quarantined, or the books do not balance      exit 5
       OutputError    the output belongs to another plan                     exit 4
 
@@ -50,6 +51,12 @@ class StageError(CurateError):
 
 class StorageError(CurateError):
     """Storage did not answer, refused, or holds other bytes than it should."""
+
+    exit_code = 6
+
+
+class ClusterError(CurateError):
+    """The cluster that does the work was lost, or gives no workers."""
 
     exit_code = 6
 

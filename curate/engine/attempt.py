@@ -3,25 +3,29 @@
 from collections.abc import Callable
 
 from curate.engine.context import Context
+from curate.engine.ledger_parts import run_ledger
 from curate.engine.pack import run_pack, run_tails
 from curate.engine.receipt import Receipt, Result, commit
-from curate.engine.shards import run_ledger, run_shard
+from curate.engine.rounds import run_round
+from curate.engine.shards import run_shard, run_unused
 from curate.engine.task import DocumentTask
 from curate.engine.units import Unit
 
 
 def run_documents(context: Context, unit: Unit) -> Result:
-    """Read one unit of a source and take its records through the source's steps."""
-    source = context.source(unit.spec["source"])
-    read, functions = context.chain(source)
-    return DocumentTask(context.plan, source, functions, context.watch).run(unit, read, context.open_input)
+    """A unit of a pass of a source."""
+    this = context.passes(context.source(unit.spec["source"]))[unit.spec.get("pass", 0)]
+    task = DocumentTask(context, this)
+    return task.read(unit) if this.before is None else task.go_on(unit)
 
 
 TASKS: dict[str, Callable[[Context, Unit], Result]] = {
     "documents": run_documents,
+    "exchange": run_round,
     "pack": run_pack,
     "tails": run_tails,
     "shards": run_shard,
+    "unused": run_unused,
     "ledger": run_ledger,
 }
 

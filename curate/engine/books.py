@@ -61,7 +61,9 @@ class Books:
         self.slices: list[SliceBook] = []
         self.drops: dict[str, Counter[str]] = {}
         self.quarantined: dict[str, Counter[str]] = {}
+        self.merged: dict[str, Counter[str]] = {}
         self.counted_only = 0
+        self.received = 0  # documents that a later pass found at home
         self.sent = 0
 
     def open_slice(self, piece: Slice) -> SliceBook:
@@ -71,7 +73,12 @@ class Books:
 
     def drop(self, stage: str, reasons: Mapping[str, int]) -> None:
         """Enter dropped records."""
-        self.drops.setdefault(stage, Counter()).update(reasons)
+        if reasons:
+            self.drops.setdefault(stage, Counter()).update(reasons)
+
+    def merge(self, stage: str, reasons: Mapping[str, int]) -> None:
+        """Enter records merged into others."""
+        self.merged.setdefault(stage, Counter()).update(reasons)
 
     def quarantine(self, stage: str, reason: str, num_records: int = 1) -> None:
         """Enter quarantined records."""
@@ -79,19 +86,11 @@ class Books:
 
     def close(self, phase: str) -> dict[str, Any]:
         """The facts, once the records balance. Raises BalanceError."""
-        num_in = sum(book.records for book in self.slices)
-        num_dropped = sum(counter.total() for counter in self.drops.values())
-        num_quarantined = sum(counter.total() for counter in self.quarantined.values())
-        if num_in != self.sent + num_dropped + num_quarantined:
-            raise BalanceError(
-                f"{phase}: {num_in} records in, but {self.sent} passed on + {num_dropped} dropped + "
-                f"{num_quarantined} quarantined"
-            )
-        return {
-            "slices": [book.facts() for book in self.slices],
-            "in": num_in,
-            "sent": self.sent,
-            "counted_only": self.counted_only,
-            "drops": {stage: dict(reasons) for stage, reasons in self.drops.items() if reasons},
-            "quarantined": {stage: dict(reasons) for stage, reasons in self.quarantined.items() if reasons},
-        }
+        num_in = self.received + sum(book.records for book in self.slices)
+        gone = {name: getattr(self, name) for name in ("drops", "merged", "quarantined")}
+        counts = {name: sum(reasons.total() for reasons in stages.values()) for name, stages in gone.items()}
+        if num_in != self.sent + sum(counts.values()):
+            raise BalanceError(f"{phase}: {num_in} records in, but {self.sent} passed on and {counts}")
+        facts = {name: {stage: dict(reasons) for stage, reasons in stages.items()} for name, stages in gone.items()}
+        slices = [book.facts() for book in self.slices]
+        return {"slices": slices, "in": num_in, "sent": self.sent, "counted_only": self.counted_only, **facts}

@@ -7,6 +7,8 @@ from typing import Any
 
 from curate.core.stage import Input
 from curate.core.storage import ObjectFile, Storage, open_storage
+from curate.engine.passes import Pass, passes
+from curate.engine.receipt import Receipt
 from curate.engine.watch import Watch
 from curate.plan.plan import Plan, Source
 
@@ -19,7 +21,8 @@ class Context:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.watch: Watch | None = None  # set while looking for the record that kills its process
-        self._chains: dict[str, tuple[Any, list[Any]]] = {}
+        self._passes: dict[str, list[Pass]] = {}
+        self._opened: dict[str, Any] = {}
         self._inputs: dict[str, Storage] = {}
         self._seals: dict[str, Seal] = {}
 
@@ -37,11 +40,17 @@ class Context:
         """A source of the plan by name."""
         return self.plan.sources[self.source_ranks[name]]
 
-    def chain(self, source: Source) -> tuple[Any, list[Any]]:
-        """The opened reader and steps of a source."""
-        if source.name not in self._chains:
-            self._chains[source.name] = source.reader.open(), [step.stage.open() for step in source.steps]
-        return self._chains[source.name]
+    def passes(self, source: Source) -> list[Pass]:
+        """The passes of a source."""
+        if source.name not in self._passes:
+            self._passes[source.name] = passes(source)
+        return self._passes[source.name]
+
+    def opened(self, name: str, stage: Any) -> Any:
+        """What `stage.open()` gave; `name` is unique in the plan."""
+        if name not in self._opened:
+            self._opened[name] = stage.open()
+        return self._opened[name]
 
     def open_input(self, source: Source, item: Input) -> ObjectFile:
         """An input, pinned to the size and tag that the plan saw."""
@@ -57,12 +66,12 @@ class Context:
 
     def outputs(self, seals: Iterable[str], role: str) -> list[dict[str, Any]]:
         """All outputs of a role of sealed phases, in the order of their units."""
-        return [output for name in seals for output in outputs_of(self.seal(name), role)]
+        return [output for name in seals for output in outputs_of(self.seal(name)["units"], role)]
 
 
-def outputs_of(seal: Seal, *roles: str) -> list[dict[str, Any]]:
-    """The outputs of these roles, in the order of the units that made them."""
-    return [output for unit in seal["units"] for output in unit["outputs"] if output["role"] in roles]
+def outputs_of(receipts: Iterable[Receipt], *roles: str) -> list[dict[str, Any]]:
+    """The outputs of these roles, in order."""
+    return [output for receipt in receipts for output in receipt["outputs"] if output["role"] in roles]
 
 
 def seal_key(name: str) -> str:

@@ -12,8 +12,9 @@ from manifests.layout import ledger_schema
 
 LEDGER = ledger_schema()
 # As the rows travel, sorted: `key` is the beginning of the id.
-SPILL = pa.schema([pa.field("key", pa.uint64()), *LEDGER])
-SPILL_ORDER = ("key", "id", "fate", "split", "row", "stage", "reason", "name")
+# `position`: of packed documents, the token offset of the piece that the row speaks of.
+SPILL = pa.schema([pa.field("key", pa.uint64()), *LEDGER, pa.field("position", pa.uint64())])
+SPILL_ORDER = ("key", "id", "fate", "position", "split", "row", "stage", "reason", "name")
 
 
 def id_keys(ids: pa.Array) -> pa.Array:

@@ -136,6 +136,10 @@ class Workers:
                     worker.unit = None
                     yield answer
 
+    def suspect(self, unit: Unit) -> None:
+        """Let the records of a unit run alone from the start."""
+        self._suspicions.setdefault(unit.key, Suspicion())
+
     def close(self) -> None:
         """End all processes."""
         for worker in self._workers:
@@ -187,3 +191,15 @@ def outcome(context: Context, unit: Unit) -> Receipt | CurateError:
         return error
     except Exception:
         return StageError(f"{unit.phase}: a bug in curate:\n{traceback.format_exc()}")
+
+
+def alone(plan: Plan, unit: Unit) -> Receipt | CurateError:
+    """The outcome of a unit that kills its process: done in child processes, its records alone, until it is through."""
+    pool = Workers(plan, 1)
+    pool.suspect(unit)
+    try:
+        return next(pool.execute([unit]))
+    except CurateError as error:
+        return error
+    finally:
+        pool.close()

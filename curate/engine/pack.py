@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from curate.core.hashing import order_key
-from curate.engine.context import Context
-from curate.engine.exchange import SortedRuns, parquet, range_of, read_keys
+from curate.engine.context import Context, outputs_of
+from curate.engine.exchange import SortedRuns, parquet, range_of, read_keys, sorted_file
+from curate.engine.identity import ID_CONFLICT, SAME_RECORD, judge, place_columns
 from curate.engine.ledger import SPILL, SPILL_ORDER, id_bytes, rows_from_batch
 from curate.engine.receipt import Artifact, Result
-from curate.engine.task import document_schema
+from curate.engine.sinks import document_schema, lane_role
 from curate.engine.units import Unit
 from manifests.layout import docs_schema
 
@@ -41,9 +42,8 @@ def run_pack(context: Context, unit: Unit) -> Result:
     """Pack one bucket."""
     spec = unit.spec
     low, high = range_of(spec["bucket"], spec["buckets"])
-    files = [output["key"] for output in context.outputs(unit.seals, "documents")]
-    schema = document_schema(context.plan)
-    table = read_keys(context.storage, files, schema, low, high)
+    files = context.outputs(unit.seals, lane_role(spec["split"], spec["group"]))
+    table = read_keys(context.storage, files, document_schema(context.plan), low, high)
     table = table.take(_origin_order(context, table)).combine_chunks()
     table, duplicates, facts = _one_of_each_id(table)
     queue = _queue_of_documents(table, spec["group"])
@@ -56,7 +56,10 @@ def run_pack(context: Context, unit: Unit) -> Result:
 
 def run_tails(context: Context, unit: Unit) -> Result:
     """Pack the tails of all buckets of one (split, group); drop and count what fills no row."""
-    files = [output["key"] for output in context.outputs(unit.seals, "tail")]
+    lane = (unit.spec["split"], unit.spec["group"])
+    receipts = [one for seal in unit.seals for one in context.seal(seal)["units"]]
+    receipts = [one for one in receipts if (one["spec"]["split"], one["spec"]["group"]) == lane]
+    files = [output["key"] for output in outputs_of(receipts, "tail")]
     tables = [pq.read_table(io.BytesIO(context.storage.read(key))) for key in files]
     table = pa.concat_tables(tables).combine_chunks()
     lengths = pc.list_value_length(table.column("tokens")).to_numpy().astype(np.int64)
@@ -68,33 +71,27 @@ def run_tails(context: Context, unit: Unit) -> Result:
     ledger = SortedRuns("ledger", SPILL, SPILL_ORDER)
     for batch in whole.select(["id", "name", "source", "origin", "document_tokens"]).to_batches():
         ledger.add(rows_from_batch(batch, "dropped", stage="pack", reason=pa.repeat("tail", batch.num_rows)))
-    facts |= {"tail_tokens": int(tail[2].sum()), "drops": {"pack": {"tail": whole.num_rows}} if whole.num_rows else {}}
+    facts["tail_tokens"] = int(tail[2].sum())
     return Result(artifacts=artifacts + ledger.finish(), facts=facts)
 
 
 def _origin_order(context: Context, table: pa.Table) -> pa.Array:
-    """Row numbers sorted by (key, id), equal ids by where they lie: source, input, offset."""
-    ranks = pa.array(list(context.source_ranks), pa.string())
-    origin = table.column("origin").combine_chunks()
-    columns = {"key": table.column("key"), "id": table.column("id")}
-    columns["rank"] = pc.index_in(table.column("source"), value_set=ranks)
-    columns |= {f"origin_{name}": pc.struct_field(origin, name) for name in ("key", "offset", "inner")}
-    return pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])
+    """Row numbers sorted by (key, id), equal ids by where they lie."""
+    ranks = pc.index_in(table.column("source"), value_set=pa.array(list(context.source_ranks), pa.string()))
+    places = place_columns({"rank": ranks, "origin": table.column("origin")})
+    columns = pa.table({"key": table.column("key"), "id": table.column("id")} | places)
+    return pc.sort_indices(columns, sort_keys=[(name, "ascending") for name in columns.schema.names])
 
 
 def _one_of_each_id(table: pa.Table) -> tuple[pa.Table, list[Artifact], dict[str, Any]]:
     """The first record of each id. Equal bytes again are merged into it, other bytes are quarantined."""
     ids = id_bytes(table.column("id"))
-    hashes = id_bytes(table.column("record_hash"))
-    is_first = np.ones(len(ids), bool)
-    is_first[1:] = (ids[1:] != ids[:-1]).any(axis=1)
-    first = np.maximum.accumulate(np.where(is_first, np.arange(len(ids)), 0))
-    is_same = ~is_first & (hashes == hashes[first]).all(axis=1)
-    is_conflict = ~is_first & ~is_same
+    is_same, is_conflict = judge(ids, id_bytes(table.column("record_hash")))
+    is_first = ~(is_same | is_conflict)
     lengths = pc.list_value_length(table.column("tokens")).to_numpy()
     ledger = SortedRuns("ledger", SPILL, SPILL_ORDER)
     narrow = table.select(["id", "name", "source", "origin"])
-    for fate, mask, reason in (("merged", is_same, "same_record"), ("quarantined", is_conflict, "id_conflict")):
+    for fate, mask, reason in (("merged", is_same, SAME_RECORD), ("quarantined", is_conflict, ID_CONFLICT)):
         for batch in narrow.filter(pa.array(mask)).to_batches():
             kept = {"kept_id": batch.column("id")} if fate == "merged" else {}
             reasons = pa.repeat(reason, batch.num_rows)
@@ -102,8 +99,8 @@ def _one_of_each_id(table: pa.Table) -> tuple[pa.Table, list[Artifact], dict[str
     facts = {
         "in": len(ids),
         "documents": int(is_first.sum()),
-        "merged": {"identity": {"same_record": int(is_same.sum())}} if is_same.any() else {},
-        "quarantined": {"identity": {"id_conflict": int(is_conflict.sum())}} if is_conflict.any() else {},
+        "merged": {"identity": {SAME_RECORD: int(is_same.sum())}} if is_same.any() else {},
+        "quarantined": {"identity": {ID_CONFLICT: int(is_conflict.sum())}} if is_conflict.any() else {},
         "merged_tokens": int(lengths[is_same].sum()),
         "quarantined_tokens": int(lengths[is_conflict].sum()),
         "conflict_sources": _count(narrow.filter(pa.array(is_conflict)).column("source")),
@@ -167,7 +164,7 @@ def _pack(context: Context, queue: Queue, group: str) -> tuple[list[Artifact], T
     table = pa.table(columns).cast(PIECES).sort_by([("row", "ascending"), ("start", "ascending")])
     artifacts = [
         Artifact(role="rows", data=matrix.tobytes(), rows=packed.num_rows, suffix=".rows"),
-        Artifact(role="pieces", data=parquet(table), rows=table.num_rows, suffix=".parquet"),
+        sorted_file("pieces", table),
     ]
     return artifacts, (packed.tail_doc, packed.tail_offset, packed.tail_length), {"rows": packed.num_rows}
 

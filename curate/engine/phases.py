@@ -7,47 +7,111 @@ from typing import Any
 from curate.core.hashing import digest
 from curate.engine.books import BYTE_KINDS
 from curate.engine.context import Seal, outputs_of
-from curate.engine.units import Unit, later_unit
+from curate.engine.mix import Allocation, allocate, groups_of
+from curate.engine.passes import passes
+from curate.engine.sinks import TRAIN, lane_role
+from curate.engine.units import Unit, later_unit, shuffle_key
 from curate.plan.plan import Plan, Source
 
-SPLIT, GROUP = "train", "all"
 LEDGER_PART_ROWS = 1 << 20
+UNUSED_ROWS = 1 << 16  # rows that one unit of the phase `unused` looks through
+
+Lane = tuple[str, str]  # (split, mix group)
 
 
-def pack_units(plan: Plan, documents: list[Seal]) -> list[Unit]:
-    """A unit a bucket; there are as many buckets as shards would be filled by the tokens."""
-    num_buckets = max(1, -(-total(documents, "tokens") // (plan.rows.per_shard * plan.rows.length)))
-    specs = [
-        {"split": SPLIT, "group": GROUP, "bucket": bucket, "buckets": num_buckets} for bucket in range(num_buckets)
-    ]
-    return list(_units("pack", plan.rows.key, documents, ["documents"], specs))
+def split_names(plan: Plan) -> list[str]:
+    """The splits, train first."""
+    return [TRAIN, *(name for name, _ in plan.splits)]
+
+
+def lanes(plan: Plan) -> list[Lane]:
+    """All (split, group)."""
+    return [(split, group.name) for split in split_names(plan) for group in groups_of(plan)]
+
+
+def pass_units(
+    plan: Plan, sources: list[Source], done: dict[str, list[Seal]], verdicts: Seal
+) -> dict[str, tuple[str, list[Unit]]]:
+    """The next pass of each source, (phase, units) by source: a unit a home, homes numbered over all sources."""
+    mail = digest([output["sha256"] for unit in verdicts["units"] for output in unit["outputs"]])
+    made: dict[str, tuple[str, list[Unit]]] = {}
+    ordinal = 0
+    for source in sources:
+        home = done[source.name][-1]
+        this = passes(source)[len(done[source.name])]
+        units = []
+        for receipt in home["units"]:
+            spec = {"source": source.name, "pass": this.number, "home": receipt["unit"], "ordinal": ordinal}
+            reads = digest([mail, [output["sha256"] for output in receipt["outputs"] if output["role"] == "home"]])
+            key = [shuffle_key(plan, source), this.key]
+            units.append(later_unit(this.phase, key, reads, spec, seals=(home["name"], verdicts["name"])))
+            ordinal += 1
+        made[source.name] = (this.phase, units)
+    return made
+
+
+def pack_units(plan: Plan, shuffled: list[Seal]) -> list[Unit]:
+    """A unit a bucket; a lane has as many buckets as shards would be filled by its tokens."""
+    sums: Counter[str] = Counter()
+    for seal in shuffled:
+        for unit in seal["units"]:
+            sums.update(unit["facts"]["lanes"])
+    specs = []
+    for split, group in lanes(plan):
+        num_buckets = max(1, -(-sums[lane_role(split, group)] // (plan.rows.per_shard * plan.rows.length)))
+        specs += [{"split": split, "group": group, "bucket": one, "buckets": num_buckets} for one in range(num_buckets)]
+    roles = [lane_role(*lane) for lane in lanes(plan)]
+    return list(_units("pack", [plan.seed, plan.rows.key], shuffled, roles, specs))
 
 
 def tail_units(plan: Plan, pack: Seal) -> list[Unit]:
-    """One unit a (split, group)."""
-    return list(_units("tails", plan.rows.key, [pack], ["tail"], [{"split": SPLIT, "group": GROUP}]))
+    """One unit a lane."""
+    specs = [{"split": split, "group": group} for split, group in lanes(plan)]
+    return list(_units("tails", [plan.seed, plan.rows.key], [pack], ["tail"], specs))
 
 
-def shard_units(plan: Plan, dataset: str, pack: Seal, tails: Seal) -> list[Unit]:
-    """A unit a shard."""
-    packed, size = [pack, tails], plan.rows.per_shard
-    num_rows = total(packed, "rows")
-    specs = [
-        {
-            "dataset": dataset,
-            "split": SPLIT,
-            "shard": first // size,
-            "first_row": first,
-            "num_rows": min(size, num_rows - first),
-        }
-        for first in range(0, num_rows, size)
-    ]
+def allocation(plan: Plan, split: str, packed: list[Seal]) -> Allocation:
+    """Places of the groups of a split, from the rows that were packed."""
+    return allocate(plan, split, [lane_rows(packed, (split, group.name)) for group in groups_of(plan)])
+
+
+def lane_rows(packed: list[Seal], lane: Lane) -> int:
+    """Rows that were packed of a lane."""
+    return sum(unit["facts"]["rows"] for seal in packed for unit in seal["units"] if lane_of(unit) == lane)
+
+
+def lane_of(receipt: dict[str, Any]) -> Lane:
+    """The lane of a unit of `pack` or `tails`."""
+    return receipt["spec"]["split"], receipt["spec"]["group"]
+
+
+def shard_units(plan: Plan, dataset: str, packed: list[Seal]) -> list[Unit]:
+    """A unit a shard, split after split."""
+    size = plan.rows.per_shard
+    specs = []
+    for split in split_names(plan):
+        mix = allocation(plan, split, packed)
+        counts = {"available": list(mix.available), "places": list(mix.places)}
+        for first in range(0, mix.num_rows, size):
+            place = {"shard": first // size, "first_row": first, "num_rows": min(size, mix.num_rows - first)}
+            specs.append({"dataset": dataset, "split": split} | place | counts)
     return list(_units("shards", plan.rows.key, packed, ["rows", "pieces"], specs))
+
+
+def unused_units(plan: Plan, packed: list[Seal]) -> list[Unit]:
+    """Units over the rows that a share did not need."""
+    mix = allocation(plan, TRAIN, packed)
+    specs = [
+        {"split": TRAIN, "group": group, "first_row": first, "num_rows": min(UNUSED_ROWS, available - first)}
+        for group, available, places in zip(mix.names, mix.available, mix.places, strict=True)
+        for first in range(places, available, UNUSED_ROWS)
+    ]
+    return list(_units("unused", plan.rows.key, packed, ["pieces"], specs))
 
 
 def ledger_units(dataset: str, seals: list[Seal]) -> list[Unit]:
     """A unit a part; a part holds about LEDGER_PART_ROWS rows, of one range of ids."""
-    num_rows = sum(output["rows"] for seal in seals for output in outputs_of(seal, "ledger"))
+    num_rows = sum(output["rows"] for seal in seals for output in outputs_of(seal["units"], "ledger"))
     num_parts = max(1, -(-num_rows // LEDGER_PART_ROWS))
     specs = [{"dataset": dataset, "part": part, "parts": num_parts} for part in range(num_parts)]
     return list(_units("ledger", None, seals, ["ledger"], specs))
@@ -56,37 +120,31 @@ def ledger_units(dataset: str, seals: list[Seal]) -> list[Unit]:
 def _units(
     phase: str, phase_key: Any, reads: list[Seal], roles: list[str], specs: Iterable[dict[str, Any]]
 ) -> Iterator[Unit]:
-    inputs = digest([output["sha256"] for seal in reads for output in outputs_of(seal, *roles)])
+    inputs = digest([output["sha256"] for seal in reads for output in outputs_of(seal["units"], *roles)])
     names = tuple(seal["name"] for seal in reads)
     for spec in specs:
-        yield later_unit(phase, phase_key, inputs, names, spec)
+        yield later_unit(phase, phase_key, inputs, spec, seals=names)
 
 
-def dataset_id(plan: Plan, documents: list[Seal], pack: Seal, tails: Seal) -> str:
+def dataset_id(plan: Plan, passes: dict[str, list[Seal]], packed: list[Seal]) -> str:
     """What the dataset is called, known before it is written.
 
     A digest of all that its manifest will say and does not depend on how the work was cut: the
     pipeline, every record that was read, the counts, and the packed rows with their provenance.
     """
     sources = [
-        {
-            "counts": {
-                fact: total([seal], fact) % (1 << 64) for fact in ("in", "sent", "counted_only", "tokens", "record_sum")
-            }
-        }
-        | {fact: merged_counts([seal], fact) for fact in ("drops", "quarantined")}
-        | {"bytes": byte_counts(source, seal)}
-        for source, seal in zip(plan.sources, documents, strict=True)
+        {"counts": {fact: total(passes[source.name][:1], fact) % (1 << 64) for fact in ("in", "record_sum")}}
+        | {fact: merged_counts(passes[source.name], fact) for fact in ("drops", "merged", "quarantined")}
+        | {"bytes": byte_counts(source, passes[source.name][0])}
+        for source in plan.sources
     ]
-    made = [output["sha256"] for seal in (pack, tails) for output in outputs_of(seal, "rows", "pieces")]
+    made = [output["sha256"] for seal in packed for output in outputs_of(seal["units"], "rows", "pieces")]
     return digest(["curate.dataset/1", plan.rows.key, pipeline(plan), sources, made])
 
 
 def pipeline(plan: Plan) -> dict[str, Any]:
     """The plan's description without its lists of inputs."""
-    sources = [
-        {key: value for key, value in source.items() if key != "inputs"} for source in plan.description["sources"]
-    ]
+    sources = [{key: value for key, value in one.items() if key != "inputs"} for one in plan.description["sources"]]
     return plan.description | {"sources": sources}
 
 
@@ -114,13 +172,13 @@ def merged_counts(seals: Iterable[Seal], fact: str) -> dict[str, dict[str, int]]
     for unit in (unit for seal in seals for unit in seal["units"]):
         for stage, reasons in unit["facts"].get(fact, {}).items():
             sums.setdefault(stage, Counter()).update(reasons)
-    return {stage: dict(reasons) for stage, reasons in sums.items()}
+    return {stage: dict(reasons) for stage, reasons in sums.items() if reasons}
 
 
-def quarantined_of(source: str, documents: Seal, packed: list[Seal]) -> Counter[str]:
+def quarantined_of(source: str, passes: list[Seal], packed: list[Seal]) -> Counter[str]:
     """Quarantined records of a source, by reason."""
     found: Counter[str] = Counter()
-    for reasons in merged_counts([documents], "quarantined").values():
+    for reasons in merged_counts(passes, "quarantined").values():
         found.update(reasons)
     conflicts = sum(unit["facts"]["conflict_sources"].get(source, 0) for seal in packed for unit in seal["units"])
     if conflicts:

@@ -82,8 +82,8 @@ class Progress:
         train = manifest["splits"]["train"]
         records = manifest["records"]
         self.say(
-            f"{records['in']} records: {records['kept']} kept, {records['dropped']} dropped, {records['merged']} merged, "
-            f"{records['quarantined']} quarantined"
+            f"{records['in']} records: {records['kept']} kept, {records['dropped']} dropped, "
+            f"{records['merged']} merged, {records['quarantined']} quarantined"
         )
         self.say(f"{train['rows']} rows of {manifest['format']['row_length']} tokens in {len(train['shards'])} shards")
         if train["rows"] == 0:

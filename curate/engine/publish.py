@@ -3,13 +3,14 @@
 import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from curate.core.errors import BalanceError, OutputError
 from curate.core.hashing import canonical_json, sha256
 from curate.core.storage import Storage
 from curate.engine.context import Context, Seal
-from curate.engine.phases import SPLIT, byte_counts, merged_counts, pipeline, total
+from curate.engine.phases import allocation, byte_counts, merged_counts, pipeline, split_names, total
 from curate.plan.plan import Plan
 from manifests.layout import split_digest
 
@@ -22,16 +23,28 @@ SUMS = [
     {
         "name": "bytes",
         "left": ["bytes.content"],
-        "right": [f"bytes.{kind}" for kind in ("records", "framing", "skipped", "lost")],
+        "right": ["bytes.records", "bytes.framing", "bytes.skipped", "bytes.lost"],
     },
     {
         "name": "tokens",
         "left": ["tokens.sent"],
-        "right": [f"tokens.{kind}" for kind in ("in_rows", "tail", "merged", "quarantined")],
+        "right": ["tokens.in_rows", "tokens.not_needed", "tokens.tail", "tokens.merged", "tokens.quarantined"],
     },
-    {"name": "tokens in rows", "left": ["tokens.in_rows"], "right": ["splits.train.tokens"]},
-    {"name": "documents", "left": ["records.kept"], "right": ["splits.train.documents"]},
 ]
+
+
+def sum_rules(plan: Plan) -> list[dict[str, Any]]:
+    """The rules of this plan's manifest."""
+    splits = split_names(plan)
+    return [
+        *SUMS,
+        {
+            "name": "tokens in rows",
+            "left": ["tokens.in_rows", "tokens.repeated"],
+            "right": [f"splits.{name}.tokens" for name in splits],
+        },
+        {"name": "documents", "left": ["records.kept"], "right": [f"splits.{name}.documents" for name in splits]},
+    ]
 
 
 def finished_manifest(storage: Storage, plan: Plan) -> str | None:
@@ -47,12 +60,36 @@ def done_key(plan: Plan, dataset: str) -> str:
     return f"work/plans/{plan.plan_id}.{dataset}.done"
 
 
-def publish(
-    context: Context, dataset: str, *, documents: list[Seal], pack: Seal, tails: Seal, shards: Seal, ledger: Seal
-) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Sealed:
+    """The seals of a run: passes by source, and the later phases."""
+
+    passes: dict[str, list[Seal]]
+    pack: Seal
+    tails: Seal
+    shards: Seal
+    ledger: Seal
+
+    @property
+    def all_passes(self) -> list[Seal]:
+        """The passes of all sources."""
+        return [seal for seals in self.passes.values() for seal in seals]
+
+    @property
+    def read(self) -> list[Seal]:
+        """The first pass of each source."""
+        return [seals[0] for seals in self.passes.values()]
+
+    @property
+    def shuffled(self) -> list[Seal]:
+        """The last pass of each source."""
+        return [seals[-1] for seals in self.passes.values()]
+
+
+def publish(context: Context, dataset: str, sealed: Sealed) -> dict[str, Any]:
     """Put `manifest.json` and move `MANIFEST` to it; returns the manifest. Raises BalanceError."""
     plan, storage = context.plan, context.storage
-    manifest = build(plan, dataset, documents=documents, pack=pack, tails=tails, shards=shards, ledger=ledger)
+    manifest = build(plan, dataset, sealed)
     check_sums(manifest)
     body = canonical_json(manifest)
     key = f"{dataset[:12]}/manifest.json"
@@ -75,7 +112,7 @@ def move_pointer(storage: Storage, pointer: bytes) -> None:
 
 def check_sums(manifest: dict[str, Any]) -> None:
     """Raise BalanceError where a sum rule does not hold."""
-    for rule in SUMS:
+    for rule in manifest["sums"]:
         left, right = (sum(value_at(manifest, path) for path in rule[side]) for side in ("left", "right"))
         if left != right:
             raise BalanceError(f"{rule['name']} do not balance: {rule['left']} is {left}, {rule['right']} is {right}")
@@ -89,12 +126,10 @@ def value_at(manifest: dict[str, Any], path: str) -> int:
     return int(value)
 
 
-def build(
-    plan: Plan, dataset: str, *, documents: list[Seal], pack: Seal, tails: Seal, shards: Seal, ledger: Seal
-) -> dict[str, Any]:
+def build(plan: Plan, dataset: str, sealed: Sealed) -> dict[str, Any]:
     """The manifest as a value. No time, host or path is in it."""
-    rows, seals = plan.rows, [*documents, pack, tails]
-    records = _records(plan, documents, ledger)
+    rows = plan.rows
+    seals = [*sealed.all_passes, sealed.pack, sealed.ledger]
     return {
         "schema": "curate.dataset/1",
         "dataset_id": dataset,
@@ -108,24 +143,38 @@ def build(
             "eos_id": rows.eos_id,
             "probe_sha256": rows.probe_sha256,
         },
-        "splits": {SPLIT: _split(plan, shards)},
-        "records": records,
+        "splits": {name: _split(plan, name, sealed) for name in split_names(plan)},
+        "records": _records(plan, sealed),
         "drops": merged_counts(seals, "drops"),
-        "merged": merged_counts([pack], "merged"),
+        "merged": merged_counts(seals, "merged"),
         "quarantined": merged_counts(seals, "quarantined"),
-        "counted_only": total(documents, "counted_only"),
-        "bytes": _bytes(plan, documents),
-        "tokens": {
-            "sent": total(documents, "tokens"),
-            "in_rows": total([pack, tails], "rows") * rows.length,
-            "tail": total([tails], "tail_tokens"),
-            "merged": total([pack], "merged_tokens"),
-            "quarantined": total([pack], "quarantined_tokens"),
+        "counted_only": total(sealed.read, "counted_only"),
+        "bytes": _bytes(plan, sealed),
+        "tokens": _tokens(plan, sealed),
+        "ledger": {
+            "rows": total([sealed.ledger], "rows"),
+            "parts": [_ledger_part(unit) for unit in sealed.ledger["units"]],
         },
-        "ledger": {"rows": total([ledger], "rows"), "parts": [_ledger_part(unit) for unit in ledger["units"]]},
         "exports": {},
         "pipeline": pipeline(plan),
-        "sums": SUMS,
+        "sums": sum_rules(plan),
+    }
+
+
+def _tokens(plan: Plan, sealed: Sealed) -> dict[str, int]:
+    """Tokens that were sent to the shuffle, by what became of them; `repeated` are those of later epochs."""
+    mixes = [allocation(plan, split, [sealed.pack, sealed.tails]) for split in split_names(plan)]
+    pairs = [pair for mix in mixes for pair in zip(mix.available, mix.places, strict=True)]
+    rows = {
+        "in_rows": sum(min(available, places) for available, places in pairs),
+        "not_needed": sum(max(0, available - places) for available, places in pairs),
+        "repeated": sum(max(0, places - available) for available, places in pairs),
+    }
+    return {name: count * plan.rows.length for name, count in rows.items()} | {
+        "sent": total(sealed.shuffled, "tokens"),
+        "tail": total([sealed.tails], "tail_tokens"),
+        "merged": total([sealed.pack], "merged_tokens"),
+        "quarantined": total([sealed.pack], "quarantined_tokens"),
     }
 
 
@@ -143,19 +192,17 @@ def _format(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _split(plan: Plan, shards: Seal) -> dict[str, Any]:
-    entries = [_shard(unit) for unit in shards["units"]]
+def _split(plan: Plan, name: str, sealed: Sealed) -> dict[str, Any]:
+    entries = [_shard(unit) for unit in sealed.shards["units"] if unit["spec"]["split"] == name]
     digests = [entry["rows"]["sha256"] for entry in entries]
     logical = [bytes.fromhex(entry["docs"]["logical"]) for entry in entries]
+    maps = ("rows_by_group", "tokens_by_source", "tokens_by_license")
     return {
         "rows": sum(entry["num_rows"] for entry in entries),
         "tokens": sum(entry["tokens"] for entry in entries),
-        "documents": sum(entry["documents"] for entry in entries),
+        "documents": sum(unit["facts"]["kept"].get(name, 0) for unit in sealed.ledger["units"]),
         "digest": split_digest(_format(plan), plan.rows.tokenizer.sha256, digests, logical),
-        **{
-            name: _sum_maps(entry[name] for entry in entries)
-            for name in ("rows_by_group", "tokens_by_source", "tokens_by_license")
-        },
+        **{one: _sum_maps(entry[one] for entry in entries) for one in maps},
         "shards": entries,
     }
 
@@ -185,19 +232,20 @@ def _sum_maps(maps: Iterable[dict[str, int]]) -> dict[str, int]:
     return dict(counter)
 
 
-def _records(plan: Plan, documents: list[Seal], ledger: Seal) -> dict[str, Any]:
+def _records(plan: Plan, sealed: Sealed) -> dict[str, Any]:
     """Records by fate. `in` is the readers' count; the fates are the ledger's, and the readers' counted drops."""
     by_source: dict[str, dict[str, int]] = {}
-    for source, seal in zip(plan.sources, documents, strict=True):
+    for source, seal in zip(plan.sources, sealed.read, strict=True):
         fates: Counter[str] = Counter(dropped=total([seal], "counted_only"))
-        for unit in ledger["units"]:
+        for unit in sealed.ledger["units"]:
             fates.update(unit["facts"]["fates"].get(source.name, {}))
         by_source[source.name] = {"in": total([seal], "in")} | {fate: fates[fate] for fate in FATES}
     sums = {name: sum(counts[name] for counts in by_source.values()) for name in ("in", *FATES)}
     return sums | {"by_source": by_source}
 
 
-def _bytes(plan: Plan, documents: list[Seal]) -> dict[str, Any]:
-    by_source = {source.name: byte_counts(source, seal) for source, seal in zip(plan.sources, documents, strict=True)}
+def _bytes(plan: Plan, sealed: Sealed) -> dict[str, Any]:
+    pairs = zip(plan.sources, sealed.read, strict=True)
+    by_source = {source.name: byte_counts(source, seal) for source, seal in pairs}
     names = ("stored", "content", "records", "framing", "skipped", "lost")
     return {name: sum(counts[name] for counts in by_source.values()) for name in names} | {"by_source": by_source}

@@ -28,6 +28,7 @@ class Artifact:
     rows: int
     suffix: str = ""
     place: str | None = None
+    notes: dict[str, int] = field(default_factory=dict)  # smallest and largest key of sorted rows
 
     def output(self) -> dict[str, Any]:
         """How the receipt names it."""
@@ -39,7 +40,7 @@ class Artifact:
             "bytes": len(self.data),
             "sha256": digest,
             "rows": self.rows,
-        }
+        } | self.notes
 
 
 @dataclass(frozen=True, kw_only=True)

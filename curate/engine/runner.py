@@ -1,6 +1,7 @@
 """Running a plan: phase after phase, the units whose receipt is missing, then the manifest.
 
-    documents (a phase a source) -> pack (a unit a bucket) -> tails -> shards -> ledger -> manifest
+    documents (a phase a source) -> for each exchange: its rounds, then the next pass over the documents
+        -> pack (a unit a bucket) -> tails -> shards -> ledger -> manifest
 
 A finished phase is sealed by one object, and later phases read only that. Everything that counts
 lies in storage, so a run that was killed anywhere goes on where its receipts end.
@@ -12,12 +13,14 @@ from curate.engine import phases
 from curate.engine.context import Context, Seal, seal_key
 from curate.engine.local import Executor, open_executor
 from curate.engine.output import claim
+from curate.engine.passes import exchanges, passes
+from curate.engine.programs import Program
 from curate.engine.progress import Progress
-from curate.engine.publish import finished_manifest, publish
+from curate.engine.publish import Sealed, finished_manifest, publish
 from curate.engine.receipt import Receipt, load_receipts, outputs_exist
 from curate.engine.seams import check_coverage, close_seams
-from curate.engine.units import Unit, document_phase, record_units
-from curate.plan.plan import Plan
+from curate.engine.units import Unit, record_units
+from curate.plan.plan import Plan, Source
 
 
 def run(plan: Plan, workers: int, replace: bool) -> None:
@@ -45,25 +48,31 @@ class Run:
 
     def finish(self, units: dict[str, list[Unit]]) -> None:
         """All phases, then the manifest."""
-        plan = self._plan
-        documents = self._documents(units)
-        self._check_quarantine(documents, [])
-        pack = self._phase("pack", phases.pack_units(plan, documents))
-        self._check_quarantine(documents, [pack])
+        plan, context = self._plan, self._context
+        done = self._documents(units)
+        self._check_quarantine(done, [])
+        for step, sources in exchanges(plan):
+            homes = [done[source.name][-1] for source in sources]
+            verdicts = Program(context, self._phase, step, homes).finish()
+            self._go_on(done, sources, verdicts)
+        pack = self._phase("pack", phases.pack_units(plan, [seals[-1] for seals in done.values()]))
+        self._check_quarantine(done, [pack])
         tails = self._phase("tails", phases.tail_units(plan, pack))
-        dataset = phases.dataset_id(plan, documents, pack, tails)
-        shards = self._phase("shards", phases.shard_units(plan, dataset, pack, tails))
-        ledger = self._phase("ledger", phases.ledger_units(dataset, [*documents, pack, tails, shards]))
-        manifest = publish(
-            self._context, dataset, documents=documents, pack=pack, tails=tails, shards=shards, ledger=ledger
-        )
-        self._progress.published(manifest)
+        packed = [pack, tails]
+        dataset = phases.dataset_id(plan, done, packed)
+        shards = self._phase("shards", phases.shard_units(plan, dataset, packed))
+        unused = self._phase("unused", phases.unused_units(plan, packed))
+        passes = [seal for seals in done.values() for seal in seals]
+        ledger = self._phase("ledger", phases.ledger_units(dataset, [*passes, *packed, shards, unused]))
+        sealed = Sealed(passes=done, pack=pack, tails=tails, shards=shards, ledger=ledger)
+        self._progress.published(publish(context, dataset, sealed))
 
-    def _documents(self, units: dict[str, list[Unit]]) -> list[Seal]:
-        """Read all sources, close the seams between their slices, and seal each."""
-        sources = self._plan.sources
-        sealed = {source.name: self._sealed(document_phase(source), units[source.name]) for source in sources}
-        unsealed = [source for source in sources if sealed[source.name] is None]
+    def _documents(self, units: dict[str, list[Unit]]) -> dict[str, list[Seal]]:
+        """Read all sources, close the seams between their slices, and seal each: its passes, so far one."""
+        sources = {source.name: source for source in self._plan.sources}
+        first = {name: passes(source)[0].phase for name, source in sources.items()}
+        sealed = {name: self._sealed(first[name], units[name]) for name in sources}
+        unsealed = [source for name, source in sources.items() if sealed[name] is None]
         receipts = self._receipts([unit for source in unsealed for unit in units[source.name]])
         while True:
             closed = {source.name: close_seams(self._plan, source, units[source.name], receipts) for source in unsealed}
@@ -75,8 +84,16 @@ class Run:
             chosen, _ = closed[source.name]
             check_coverage(source, chosen, receipts)
             made = [receipts[unit.key] for unit in chosen]
-            sealed[source.name] = self._seal(document_phase(source), units[source.name], made)
-        return [seal for source in sources if (seal := sealed[source.name]) is not None]
+            sealed[source.name] = self._seal(first[source.name], units[source.name], made)
+        return {name: [seal] for name, seal in sealed.items() if seal is not None}
+
+    def _go_on(self, done: dict[str, list[Seal]], sources: list[Source], verdicts: Seal) -> None:
+        """The next pass of each source that took part in an exchange, all at once."""
+        units = phases.pass_units(self._plan, sources, done, verdicts)
+        receipts = self._receipts([unit for name in units if not self._sealed(*units[name]) for unit in units[name][1]])
+        for name, (phase, mine) in units.items():
+            sealed = self._sealed(phase, mine)
+            done[name].append(sealed or self._seal(phase, mine, [receipts[unit.key] for unit in mine]))
 
     def _phase(self, phase: str, units: list[Unit]) -> Seal:
         """Do the units of a later phase and seal it."""
@@ -110,14 +127,14 @@ class Run:
         self._context.storage.put(seal_key(name), canonical_json(seal))
         return self._context.seal(name)
 
-    def _check_quarantine(self, documents: list[Seal], packed: list[Seal]) -> None:
+    def _check_quarantine(self, done: dict[str, list[Seal]], packed: list[Seal]) -> None:
         """Raise BalanceError where a source has more quarantined records than the plan allows."""
-        for source, seal in zip(self._plan.sources, documents, strict=True):
-            num_records = phases.total([seal], "in")
-            found = phases.quarantined_of(source.name, seal, packed)
+        for name, seals in done.items():
+            num_records = phases.total(seals[:1], "in")
+            found = phases.quarantined_of(name, seals, packed)
             if sum(found.values()) > self._plan.max_quarantined * num_records:
                 reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(found.items()))
                 raise BalanceError(
-                    f"{source.name}: {sum(found.values())} of {num_records} records are quarantined ({reasons}); "
+                    f"{name}: {sum(found.values())} of {num_records} records are quarantined ({reasons}); "
                     f"limits.max_quarantined allows a share of {self._plan.max_quarantined}"
                 )

@@ -1,10 +1,10 @@
-"""The dataset's files: the units of the phases `shards` and `ledger`.
+"""The dataset's files: the units of the phases `shards`, `unused` and `ledger`.
 
-A split is one sequence of rows: those of its buckets in order, then those of its tails. Shard s
-holds the positions [s x per_shard, (s + 1) x per_shard). The ledger is cut by ranges of ids.
+A lane, one (split, mix group), is a sequence of rows: those of its buckets in order, then those of
+its tails. A split interleaves its lanes; shard s holds its places [s x per_shard, (s + 1) x per_shard).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,67 +12,108 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from curate.engine.context import Context
-from curate.engine.exchange import SortedRuns, range_of, read_keys
-from curate.engine.ledger import LEDGER, SPILL, SPILL_ORDER, id_bytes, rows_from_batch
+from curate.engine.context import Context, outputs_of
+from curate.engine.exchange import SortedRuns, read_keys
+from curate.engine.ledger import SPILL, SPILL_ORDER, rows_from_batch
+from curate.engine.mix import Allocation, groups_of, order
 from curate.engine.pack import PIECES
 from curate.engine.receipt import Artifact, Result
 from curate.engine.units import Unit
 from manifests import layout
 
+NARROW = ["id", "name", "source", "origin", "document_tokens"]  # what the ledger says of a packed document
+
 
 def run_shard(context: Context, unit: Unit) -> Result:
     """Write one shard: rows, pieces of documents, piece starts."""
     spec, rows = unit.spec, context.plan.rows
-    parts = list(_segments(context, unit.seals, spec["first_row"], spec["num_rows"]))
-    matrix = np.concatenate([part[0] for part in parts])
-    pieces = pa.concat_tables([part[1] for part in parts]).combine_chunks()
-    starts = pieces.column("start").to_numpy()
-    starts_of_rows = layout.encode_cu(pieces.column("row").to_numpy(), starts, len(matrix), rows.length)
+    matrix, pieces = _gather(context, unit)
+    starts = layout.encode_cu(
+        pieces.column("row").to_numpy(), pieces.column("start").to_numpy(), len(matrix), rows.length
+    )
     place = f"{spec['dataset'][:12]}/{spec['split']}/"
     number = f"{spec['shard']:05d}."
+    data = layout.encode_rows(matrix, rows.dtype)
     artifacts = [
-        Artifact(
-            role="rows", data=layout.encode_rows(matrix, rows.dtype), rows=len(matrix), place=f"{place}rows-{number}"
-        ),
+        Artifact(role="rows", data=data, rows=len(matrix), place=f"{place}rows-{number}"),
         Artifact(role="docs", data=layout.encode_parquet(pieces), rows=pieces.num_rows, place=f"{place}docs-{number}"),
-        Artifact(role="cu", data=starts_of_rows, rows=pieces.num_rows, place=f"{place}cu-{number}"),
+        Artifact(role="cu", data=starts, rows=pieces.num_rows, place=f"{place}cu-{number}"),
     ]
-    kept = _kept_rows(pieces, spec["split"], spec["first_row"])
-    return Result(artifacts=artifacts + kept, facts=_shard_facts(matrix, pieces, rows.bos_id, rows.eos_id))
+    kept = pc.add(pieces.column("row").cast(pa.uint64()), pa.scalar(spec["first_row"], pa.uint64()))
+    claims = _claims(pieces, "kept", split=pa.repeat(spec["split"], pieces.num_rows), row=kept)
+    return Result(artifacts=artifacts + claims, facts=_shard_facts(matrix, pieces, rows.bos_id, rows.eos_id))
 
 
-def _segments(
-    context: Context, seals: Iterable[str], first: int, num_rows: int
+def run_unused(context: Context, unit: Unit) -> Result:
+    """Claim that documents were not needed, for each that has a piece in rows that the mix leaves out."""
+    spec = unit.spec
+    parts = lane_rows(context, unit, spec["group"], spec["first_row"], spec["num_rows"])
+    pieces = pa.concat_tables([pieces for _, pieces in parts]).combine_chunks()
+    stage, reason = (pa.repeat(word, pieces.num_rows) for word in ("mix", "not_needed"))
+    return Result(artifacts=_claims(pieces, "dropped", stage=stage, reason=reason), facts={"rows": spec["num_rows"]})
+
+
+def _gather(context: Context, unit: Unit) -> tuple[NDArray[Any], pa.Table]:
+    """The rows of a shard and their pieces, from the lanes, in the order of the mix."""
+    spec, rows = unit.spec, context.plan.rows
+    names = tuple(group.name for group in groups_of(context.plan))
+    mix = Allocation(names, tuple(spec["available"]), tuple(spec["places"]))
+    group, number = order(spec["split"], mix, spec["first_row"], spec["num_rows"])
+    matrix = np.empty((spec["num_rows"], rows.length), rows.dtype)
+    tables = []
+    for index, name in enumerate(names):
+        places = np.flatnonzero(group == index)
+        for first, count, at in _stretches(number[places], mix.available[index]):
+            for lane, pieces in lane_rows(context, unit, name, first, count):
+                here = places[at : at + len(lane)]
+                matrix[here] = lane
+                row = pa.array(here[pieces.column("row").to_numpy()].astype(np.uint32))
+                tables.append(pieces.set_column(0, PIECES.field("row"), row))
+                at += len(lane)
+    table = pa.concat_tables(tables).combine_chunks()
+    return matrix, table.sort_by([("row", "ascending"), ("start", "ascending")]).combine_chunks()
+
+
+def _stretches(numbers: NDArray[np.int64], available: int) -> Iterator[tuple[int, int, int]]:
+    """Consecutive numbers, counted modulo `available`, as (first, count, position among `numbers`)."""
+    position = 0
+    while position < len(numbers):
+        first = int(numbers[position]) % available
+        count = min(available - first, len(numbers) - position)
+        yield first, count, position
+        position += count
+
+
+def lane_rows(
+    context: Context, unit: Unit, group: str, first: int, count: int
 ) -> Iterator[tuple[NDArray[Any], pa.Table]]:
-    """The rows [first, first + num_rows) of the sequence, and their pieces, file after file.
-
-    The `row` of the pieces is counted from `first`.
-    """
+    """Rows [first, first + count) of a lane and their pieces, file after file; `row` counts within each answer."""
     rows = context.plan.rows
     row_bytes = rows.length * np.dtype(rows.dtype).itemsize
-    files = zip(context.outputs(seals, "rows"), context.outputs(seals, "pieces"), strict=True)
+    lane = (unit.spec["split"], group)
+    receipts = [one for seal in unit.seals for one in context.seal(seal)["units"]]
+    receipts = [one for one in receipts if (one["spec"]["split"], one["spec"]["group"]) == lane]
+    files = zip(outputs_of(receipts, "rows"), outputs_of(receipts, "pieces"), strict=True)
     position = 0
     for row_file, piece_file in files:
-        low, high = max(first - position, 0), min(first + num_rows - position, row_file["rows"])
+        low, high = max(first - position, 0), min(first + count - position, row_file["rows"])
         if low < high:
             data = context.storage.read(row_file["key"], low * row_bytes, (high - low) * row_bytes)
-            pieces = read_keys(context.storage, [piece_file["key"]], PIECES, low, high, column="row")
-            row = pc.add(pieces.column("row").cast(pa.int64()), position - first).cast(pa.uint32())
-            yield (
-                np.frombuffer(data, rows.dtype).reshape(-1, rows.length),
-                pieces.set_column(0, PIECES.field("row"), row),
-            )
+            pieces = read_keys(context.storage, [piece_file], PIECES, low, high, column="row")
+            row = pc.subtract(pieces.column("row"), pa.scalar(low, pa.uint32()))
+            yield layout.decode_rows(data, rows.dtype, rows.length), pieces.set_column(0, PIECES.field("row"), row)
         position += row_file["rows"]
 
 
-def _kept_rows(pieces: pa.Table, split: str, first_row: int) -> list[Artifact]:
-    """Ledger rows of the documents that begin in this shard."""
-    begin = pieces.filter(pc.equal(pieces.column("token_offset"), 0))
+def _claims(pieces: pa.Table, fate: str, **columns: pa.Array) -> list[Artifact]:
+    """Ledger rows of all documents with a piece here; the ledger keeps the best of each document."""
     ledger = SortedRuns("ledger", SPILL, SPILL_ORDER)
-    for batch in begin.select(["id", "name", "source", "origin", "row", "document_tokens"]).to_batches():
-        row = pc.add(batch.column("row").cast(pa.uint64()), pa.scalar(first_row, pa.uint64()))
-        ledger.add(rows_from_batch(batch.drop_columns(["row"]), "kept", split=split, row=row))
+    table = pieces.select(NARROW)
+    for name, column in (columns | {"position": pieces.column("token_offset")}).items():
+        table = table.append_column(f"claim {name}", column)
+    for batch in table.combine_chunks().to_batches():
+        values = {name: batch.column(f"claim {name}") for name in (*columns, "position")}
+        ledger.add(rows_from_batch(batch.select(NARROW), fate, **values))
     return ledger.finish()
 
 
@@ -101,40 +142,7 @@ def _count_rows(pieces: pa.Table) -> dict[str, int]:
 
 def _sum_tokens(pieces: pa.Table, column: str) -> dict[str, int]:
     """Tokens by a column's value; null counts as unknown."""
-    filled = pa.table(
-        {column: pc.fill_null(pieces.column(column), layout.UNKNOWN_LICENSE), "length": pieces.column("length")}
-    )
-    sums = filled.group_by(column).aggregate([("length", "sum")]).to_pylist()
+    filled = pc.fill_null(pieces.column(column), layout.UNKNOWN_LICENSE)
+    table = pa.table({column: filled, "length": pieces.column("length")})
+    sums = table.group_by(column).aggregate([("length", "sum")]).to_pylist()
     return {item[column]: item["length_sum"] for item in sums}
-
-
-def run_ledger(context: Context, unit: Unit) -> Result:
-    """Write one part of the ledger: all rows of a range of ids, one row for each kept document."""
-    spec = unit.spec
-    low, high = range_of(spec["part"], spec["parts"])
-    files = [output["key"] for output in context.outputs(unit.seals, "ledger")]
-    table = read_keys(context.storage, files, SPILL, low, high)
-    order = pc.sort_indices(table.select(SPILL_ORDER), sort_keys=[(name, "ascending") for name in SPILL_ORDER])
-    table = table.take(order).combine_chunks().drop_columns(["key"]).cast(LEDGER)
-    ids = id_bytes(table.column("id"))
-    place = f"{spec['dataset'][:12]}/ledger/part-{spec['part']:05d}."
-    artifact = Artifact(
-        role="ledger", data=layout.encode_parquet(table), rows=table.num_rows, suffix=".parquet", place=place
-    )
-    bounds = {"first_id": ids[0].tobytes().hex(), "last_id": ids[-1].tobytes().hex()} if len(ids) else {}
-    kept = table.filter(pc.equal(table.column("fate"), "kept"))
-    facts = {"rows": table.num_rows, "fates": _fates(table), "kept_ids": _num_distinct(kept)}
-    return Result(artifacts=[artifact], facts=facts | bounds)
-
-
-def _fates(table: pa.Table) -> dict[str, dict[str, int]]:
-    """Rows by source and fate."""
-    counts: dict[str, dict[str, int]] = {}
-    for item in table.group_by(["source", "fate"]).aggregate([("id", "count")]).to_pylist():
-        counts.setdefault(item["source"], {})[item["fate"]] = item["id_count"]
-    return counts
-
-
-def _num_distinct(table: pa.Table) -> int:
-    ids = id_bytes(table.column("id"))
-    return int((ids[1:] != ids[:-1]).any(axis=1).sum()) + 1 if len(ids) else 0

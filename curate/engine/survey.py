@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from curate.core.storage import Storage, open_storage
 from curate.engine.output import explain_change, previous_plan
+from curate.engine.passes import exchanges, passes
 from curate.engine.publish import finished_manifest
 from curate.engine.receipt import load_receipts
-from curate.engine.units import document_phase, document_unit, plan_units, read_units, unit_list_key
+from curate.engine.units import document_unit, plan_units, read_units, unit_list_key
 from curate.plan.plan import Plan, Source
 
 LATER_PHASES = ("pack", "tails", "shards", "ledger")
@@ -33,6 +34,7 @@ def survey(plan: Plan) -> list[PhaseSurvey]:
         why, previous_id = "", None
     finished = finished_manifest(storage, plan) is not None
     phases = [_survey_source(storage, plan, source, previous_id, why) for source in plan.sources]
+    phases += [PhaseSurvey(f"exchange.{step.name}", None, 0, "waits for its sources") for step, _ in exchanges(plan)]
     later = "done: the dataset of this plan is there" if finished else why or "waits for the phases before it"
     return phases + [PhaseSurvey(phase, None, 0, later) for phase in LATER_PHASES]
 
@@ -44,4 +46,4 @@ def _survey_source(storage: Storage, plan: Plan, source: Source, previous_id: st
     done = len(load_receipts(storage, units))
     missing = len(units) - done
     words = "all receipts are there" if not missing else f"{missing} receipts missing" if done else "no receipt yet"
-    return PhaseSurvey(document_phase(source), len(units), done, why or words)
+    return PhaseSurvey(passes(source)[0].phase, len(units), done, why or words)

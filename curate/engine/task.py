@@ -14,30 +14,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from curate.core.errors import CurateError, DataError, StageError
-from curate.core.hashing import order_key
-from curate.core.schema import ORIGIN, SIDECAR, schema_of
+from curate.core.schema import ORIGIN
 from curate.core.stage import Map, Records, with_columns
 from curate.engine.books import Books
+from curate.engine.context import Context
 from curate.engine.exchange import SortedRuns
+from curate.engine.homes import open_sink, read_home
 from curate.engine.ledger import SPILL, SPILL_ORDER, id_bytes, rows_from_batch, rows_from_reader
+from curate.engine.passes import Pass
 from curate.engine.receipt import Result
 from curate.engine.units import Unit, slices_of
 from curate.engine.watch import Watch
-from curate.plan.plan import Plan, Source, Step, step_name
+from curate.plan.plan import Step, step_name
 from manifests.table_digest import TableDigest
 
 PROBE_ROWS = 8  # rows of a unit that go through each step twice, to catch one that is not a pure function
 MAX_DETAIL = 200  # characters of a quarantined record's detail that the ledger keeps
 
 StepFunction = Callable[[pa.RecordBatch], Any]
-
-
-def document_schema(plan: Plan) -> pa.Schema:
-    """The rows that leave a document unit, sorted by (key, id): tokens, and what the sidecar keeps."""
-    token = pa.uint16() if plan.rows.dtype == "<u2" else pa.uint32()
-    columns = {"key": pa.uint64(), "id": pa.binary(16), "record_hash": pa.binary(16), "source": pa.string()}
-    columns |= {name: pa.string() for name in SIDECAR}
-    return schema_of(columns | {"origin": ORIGIN, "tokens": pa.large_list(token)})
 
 
 @dataclass
@@ -53,31 +47,44 @@ class OpenStep:
 
 
 class DocumentTask:
-    """One attempt at one document unit."""
+    """One attempt at one unit of a pass."""
 
-    def __init__(self, plan: Plan, source: Source, functions: list[StepFunction], watch: Watch | None = None) -> None:
-        self._source = source
-        self._watch = watch
-        self._seed = plan.seed
-        self._schema = document_schema(plan)
-        self._steps = [OpenStep(step, function) for step, function in zip(source.steps, functions, strict=True)]
-        self._documents = SortedRuns("documents", self._schema, ("key", "id"))
+    def __init__(self, context: Context, this: Pass) -> None:
+        self._context = context
+        self._pass = this
+        self._source = this.source
+        self._steps = [OpenStep(step, context.opened(step.name, step.stage)) for step in this.steps]
+        self._sink = open_sink(context, this)
         self._ledger = SortedRuns("ledger", SPILL, SPILL_ORDER)
         self._books = Books()
-        self._num_tokens = 0
         self._record_sum = 0  # of the records' hashes: depends on what was read, not on how it was cut
 
-    def run(self, unit: Unit, read: Callable[..., Any], open_input: Callable[..., Any]) -> Result:
-        """Read the unit's slices, take them through the steps, and close the books."""
+    def read(self, unit: Unit) -> Result:
+        """The first pass: read the unit's slices and take their records through the steps."""
+        read = self._context.opened(f"{self._source.name} reader", self._source.reader)
         for piece in slices_of(unit):
             book = self._books.open_slice(piece)
-            with open_input(self._source, piece.input) as file:
+            with self._context.open_input(self._source, piece.input) as file:
                 for records in self._located(read(piece, file), piece.input.key):
                     book.read(self._source.use, records)
                     self._take(records)
-        facts = self._books.close(unit.phase) | {"tokens": self._num_tokens, "record_sum": self._record_sum}
+        return self._finish(unit)
+
+    def go_on(self, unit: Unit) -> Result:
+        """A later pass: what the pass before left at home, the verdicts applied, through the next steps."""
+        step = self._pass.before
+        if step is None:
+            raise ValueError(f"{unit.phase} is a first pass")
+        for batch, verdicts in read_home(self._context, unit, step):
+            self._books.received += batch.num_rows
+            self._through_steps(self._apply_verdicts(step.name, batch, verdicts))
+        return self._finish(unit)
+
+    def _finish(self, unit: Unit) -> Result:
+        files, facts = self._sink.finish()
+        facts |= self._books.close(unit.phase) | {"record_sum": self._record_sum}
         facts["steps"] = self._step_facts()
-        return Result(artifacts=self._documents.finish() + self._ledger.finish(), facts=facts)
+        return Result(artifacts=files + self._ledger.finish(), facts=facts)
 
     def _located(self, stretches: Any, key: str) -> Any:
         """The reader's stretches; a bug in the reader is named with its input."""
@@ -99,7 +106,8 @@ class DocumentTask:
             self._ledger.add(rows_from_reader(records.quarantined, self._source.name, reader))
         self._record_sum += int(id_bytes(records.batch.column("record_hash"))[:, :8].copy().view("<u8").sum(dtype="u8"))
         batch = with_source(records.batch, self._source.name)
-        for part in [batch] if self._watch is None else self._alone(batch, self._watch, reader):
+        watch = self._context.watch
+        for part in [batch] if watch is None else self._alone(batch, watch, reader):
             self._through_steps(part)
 
     def _alone(self, batch: pa.RecordBatch, watch: Watch, reader: str) -> Iterator[pa.RecordBatch]:
@@ -116,7 +124,32 @@ class DocumentTask:
             if batch.num_rows == 0:
                 return
             batch = self._apply(step, batch)
-        self._send(batch)
+        self._books.sent += batch.num_rows
+        if batch.num_rows:
+            self._sink.add(batch)
+
+    def _apply_verdicts(self, stage: str, batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.RecordBatch:
+        """The documents that stay, with the cluster that they belong to. `verdicts`: a row a document, mostly null."""
+        if verdicts.column("cluster").null_count < batch.num_rows:
+            known = batch.column("cluster" if "cluster" in batch.schema.names else "id")
+            batch = with_columns(batch, {"cluster": pc.coalesce(verdicts.column("cluster"), known)})
+        fates = verdicts.column("fate")
+        for fate, enter in (("dropped", self._books.drop), ("merged", self._books.merge)):
+            self._enter(fate, enter, stage, batch, verdicts)
+        self._enter("quarantined", self._quarantine_all, stage, batch, verdicts)
+        return batch.filter(fates.is_null())
+
+    def _enter(self, fate: str, enter: Any, stage: str, batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> None:
+        mask = pc.fill_null(pc.equal(verdicts.column("fate"), fate), False)
+        gone, why = batch.filter(mask), verdicts.filter(mask)
+        if gone.num_rows:
+            enter(stage, Counter(why.column("reason").to_pylist()))
+            rows = {"stage": stage, "reason": why.column("reason"), "kept_id": why.column("kept_id")}
+            self._ledger.add(rows_from_batch(gone, fate, **rows))
+
+    def _quarantine_all(self, stage: str, reasons: Counter[str]) -> None:
+        for reason, count in reasons.items():
+            self._books.quarantine(stage, reason, count)
 
     def _apply(self, step: OpenStep, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One step: the rows that go on. Dropped and quarantined rows are entered in the books."""
@@ -162,16 +195,6 @@ class DocumentTask:
         self._books.drop(stage, Counter(gone.to_pylist()))
         self._ledger.add(rows_from_batch(batch.filter(dropped), "dropped", stage=stage, reason=gone))
         return batch.filter(pc.invert(dropped))
-
-    def _send(self, batch: pa.RecordBatch) -> None:
-        """Pass documents on to the shuffle, under a key that is a hash of (seed, id)."""
-        keys = pa.array([order_key(self._seed, one) for one in batch.column("id").to_pylist()], pa.uint64())
-        columns = {"key": keys} | {name: batch.column(name) for name in batch.schema.names}
-        empty = {field.name: pa.nulls(batch.num_rows, field.type) for field in self._schema}
-        self._books.sent += batch.num_rows
-        self._num_tokens += len(batch.column("tokens").flatten())
-        arrays = [columns.get(field.name, empty[field.name]) for field in self._schema]
-        self._documents.add(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def _step_facts(self) -> list[dict[str, Any]]:
         return [

@@ -8,10 +8,21 @@ from typing import Any
 from curate.core.hashing import canonical_json, digest
 from curate.core.stage import Input, Reader, Slice
 from curate.core.storage import Storage
+from curate.engine.passes import passes
 from curate.plan.plan import Plan, Run, Source
 
 # Raise it when the bytes that a phase of the engine writes change.
 ENGINE_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundInput:
+    """Rows that a round of an exchange reads: outputs of a role of sealed phases."""
+
+    seals: tuple[str, ...]
+    role: str
+    from_homes: bool = False  # the rows left homes: the n-th unit of these seals is home n
+    is_ordered: bool = False  # the files of a unit follow each other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,23 +33,36 @@ class Unit:
     key: str
     spec: dict[str, Any]
     seals: tuple[str, ...] = ()  # names of the sealed phases that it reads; what they hold is in the key
-
-
-def document_phase(source: Source) -> str:
-    """The name of the phase that reads `source`."""
-    return f"documents.{source.name}"
+    inputs: tuple[RoundInput, ...] = ()  # the same for rounds of an exchange
 
 
 def document_unit(plan: Plan, source: Source, slices: Iterable[Slice]) -> Unit:
-    """The unit that reads `slices` of `source` and takes their records through all its steps."""
+    """The unit that reads `slices` of `source` and takes their records through its first pass."""
     spec = {"source": source.name, "slices": [slice_to_json(piece) for piece in slices]}
-    key = digest(["documents", ENGINE_VERSION, plan.seed, source.key, spec])
-    return Unit(phase=document_phase(source), key=key, spec=spec)
+    first = passes(source)[0]
+    key = digest(["documents", ENGINE_VERSION, shuffle_key(plan, source), first.key, spec])
+    return Unit(phase=first.phase, key=key, spec=spec)
 
 
-def later_unit(phase: str, phase_key: Any, reads: str, seals: tuple[str, ...], spec: dict[str, Any]) -> Unit:
+def shuffle_key(plan: Plan, source: Source) -> list[Any]:
+    """What decides about the documents of a source beside its steps: seed, splits, group, rank."""
+    group = next((group.name for group in plan.groups if source.name in group.sources), None)
+    ranks = [one.name for one in plan.sources]
+    return [plan.seed, [list(split) for split in plan.splits], group, ranks.index(source.name)]
+
+
+def later_unit(
+    phase: str,
+    phase_key: Any,
+    reads: str,
+    spec: dict[str, Any],
+    *,
+    seals: tuple[str, ...] = (),
+    inputs: tuple[RoundInput, ...] = (),
+) -> Unit:
     """A unit that reads sealed phases: `reads` is a digest of all that it reads there."""
-    return Unit(phase=phase, key=digest([phase, ENGINE_VERSION, phase_key, reads, spec]), spec=spec, seals=seals)
+    key = digest([phase, ENGINE_VERSION, phase_key, reads, spec])
+    return Unit(phase=phase, key=key, spec=spec, seals=seals, inputs=inputs)
 
 
 def slice_to_json(piece: Slice) -> list[Any]:

@@ -123,7 +123,7 @@ def _output(keys: PipelineKeys, table: Table, base: Path, name: str, override: s
             output = os.path.abspath(os.path.join(base, output) if place else output)
             if os.path.lexists(output) and not os.path.isdir(output):
                 raise PlanError(f"the output {output!r} is a file; want a folder or s3://bucket/prefix")
-        return open_storage(output).url
+        return open_storage(output).url.rstrip("/")
     except PlanError as error:
         raise (place.error(str(error)) if place else PlanError(f"--output: {error}")) from None
 
@@ -228,7 +228,7 @@ def _source(
         inputs=inputs,
         steps=tuple(one.step for one in placed),
         columns=columns,
-        key=digest([chain.source, reads, [[one.step.name, one.step.key] for one in placed]]),
+        reader_key=digest([chain.source, reads]),
     )
     steps = [{"name": one.step.name} | one.identity for one in placed]
     listed = [[item.key, item.size, item.tag] for item in inputs]

@@ -85,6 +85,12 @@ class DatasetKeys:
     mix: dict[str, MixGroup] | None = None
     exports: tuple[Literal["hf", "megatron", "mds", "nanotron", "olmo"], ...] | None = None
 
+    def __post_init__(self) -> None:
+        splits = self.splits or {}
+        _check(splits.keys() <= {"validation", "test"}, "splits may name validation and test; the rest is train")
+        _check(all(share > 0 for share in splits.values()), "the shares of splits must be above 0")
+        _check(sum(splits.values()) < 1, "the shares of splits leave nothing to train")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:

@@ -66,20 +66,21 @@ def _covers(pattern: Pattern, path: str) -> bool:
 
 def matches(key: str, segments: Sequence[str]) -> bool:
     """Whether a key below the pattern's folder fits the pattern's segments."""
+    end = len(segments)
     states = _skip_folders({0}, segments)
     for name in key.split("/"):
-        here = states - {len(segments)}
-        after = {state for state in here if segments[state] == ANY_FOLDERS and not name.startswith(".")}
-        after |= {state + 1 for state in here if segments[state] != ANY_FOLDERS and _fits(name, segments[state])}
-        states = _skip_folders(after, segments)
-    return len(segments) in states
+        fitting = {state for state in states if state < end and _fits(name, segments[state])}
+        stay = {state for state in fitting if segments[state] == ANY_FOLDERS}
+        go_on = {state + 1 for state in fitting if segments[state] != ANY_FOLDERS or state + 1 == end}
+        states = _skip_folders(stay | go_on, segments)
+    return end in states
 
 
 def _skip_folders(states: set[int], segments: Sequence[str]) -> set[int]:
-    """`**` may stand for no folder at all."""
+    """`**` before another segment may stand for no folder at all; the last one stands for a file at least."""
     reached = set(states)
-    for state, segment in enumerate(segments):
-        if state in reached and segment == ANY_FOLDERS:
+    for state in range(len(segments) - 1):
+        if state in reached and segments[state] == ANY_FOLDERS:
             reached.add(state + 1)
     return reached
 
@@ -178,6 +179,8 @@ def _on_disk(pattern: Pattern, prefix: str, storage: Storage) -> Iterator[Input]
         except OSError as error:
             raise pattern.place.error(f"{pattern.text!r}: {below!r} cannot be read: {error.strerror}") from None
         if stat.S_ISDIR(kind):
+            if any(map(_varies, pattern.segments)):
+                continue
             raise pattern.place.error(_is_folder(pattern.text))
         stored = storage.stat(prefix + below) if stat.S_ISREG(kind) and readable else None
         if stored is None:

@@ -85,8 +85,8 @@ def load(file: str) -> Table:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         raise Place(file, line).error(f"not valid YAML: {error.problem or error.context}") from None
-    except (ValueError, OverflowError) as error:  # PyYAML passes these on, for instance from "\UFFFFFFFF"
-        raise Place(file, loader.line + 1).error(f"not valid YAML: {error}") from None
+    except (ValueError, OverflowError):  # what PyYAML lets through, for instance from "\UFFFFFFFF"
+        raise Place(file, loader.line + 1).error("not valid YAML: a character code out of range") from None
     if root is None:
         raise top.error("the file is empty; a pipeline begins with 'curate: 1'")
     value = _Values(file).value(root)

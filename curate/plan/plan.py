@@ -4,16 +4,16 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from curate.core.stage import Asset, Columns, Filter, Input, Map, Reader
+from curate.core.stage import Asset, Columns, Exchange, Filter, Input, Map, Reader
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One named Map or Filter. `key` = digest of (class, version, options, asset digests, library versions)."""
+    """One named stage. `key` = digest of (class, version, options, asset digests, library versions)."""
 
     name: str
     use: str  # import path
-    stage: Map | Filter
+    stage: Map | Filter | Exchange
     key: str
 
 
@@ -28,7 +28,7 @@ class Source:
     inputs: tuple[Input, ...]  # sorted by key
     steps: tuple[Step, ...]
     columns: tuple[Columns, ...]  # after the reader, then after each step: one longer than `steps`
-    key: str  # digest of (reader key, step keys): what the phase does, apart from its inputs
+    reader_key: str  # digest of (name, reader without its paths): what reading does, apart from the inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,16 @@ class Rows:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Group:
+    """Sources that are mixed as one: all their rows, or a share of the train rows."""
+
+    name: str
+    sources: tuple[str, ...]
+    share: float | None = None  # of all train rows, this group's included; None: every row
+    epochs: int = 1  # how often a row may be used
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """How to run; nothing here can change a byte of the dataset, and nothing here enters a key."""
 
@@ -77,6 +87,9 @@ class Plan:
     run: Run
     description: dict[str, Any]  # canonical, comparable: what `plan_id` is the digest of
     plan_id: str
+    splits: tuple[tuple[str, float], ...] = ()  # (name, share of the documents) beside train
+    groups: tuple[Group, ...] = ()  # none: every source is in the group `all`
+    exports: tuple[str, ...] = ()
 
 
 def step_name(use: str) -> str:

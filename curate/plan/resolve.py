@@ -1,6 +1,7 @@
 """Import paths to stages: `stages.quality.GopherQuality` and its options become a checked value."""
 
 import dataclasses
+import difflib
 import importlib
 import importlib.metadata
 import inspect
@@ -10,14 +11,15 @@ from types import ModuleType
 from typing import Any
 
 from curate.core.errors import suggestion
-from curate.core.stage import Filter, Map, Reader
+from curate.core.stage import Exchange, Filter, Map, Reader
 from curate.plan.grammar import NOT_BUILT, PLANNED_STAGES
 from curate.plan.graph import Use
 from curate.plan.load import Scalar
 from curate.plan.values import Converter, plain_options
 
 IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
-FAMILIES = (Reader, Map, Filter)
+OURS = "stages"  # the package that ships with curate
+FAMILIES = (Reader, Map, Filter, Exchange)
 
 
 def make_reader(use: Use, converter: Converter) -> Reader:
@@ -63,11 +65,13 @@ def _make(use: Use, families: tuple[type, ...], where: str, skip: tuple[str, ...
     path, place = use.path.text, use.path.place
     cls = find_class(use.path)
     if not (isinstance(cls, type) and issubclass(cls, FAMILIES)):
-        raise place.error(f"{path} is not a stage: a class derived from Reader, Map or Filter")
+        raise place.error(f"{path} is not a stage: a class derived from Reader, Map, Filter or Exchange")
     if not issubclass(cls, families):
         family = next(family for family in FAMILIES if issubclass(cls, family))
         wanted = " or a ".join(family.__name__ for family in families)
-        raise place.error(f"{path} is a {family.__name__}; '{where}' wants a {wanted}")
+        if family is Exchange and where == "steps":
+            raise place.error(f"{path} {NOT_BUILT}: it is an Exchange")
+        raise place.error(f"{path} is of the family {family.__name__}; '{where}' wants a {wanted}")
     if inspect.isabstract(cls) or not dataclasses.is_dataclass(cls):
         lack = ", ".join(sorted(getattr(cls, "__abstractmethods__", ()))) or "the dataclass decorator"
         raise place.error(f"{path} is not a complete stage: it lacks {lack}")
@@ -95,7 +99,8 @@ def _import(name: str, path: Scalar) -> ModuleType:
 def _nearest_module(name: str) -> str:
     parent, _, _ = name.rpartition(".")
     if not parent:
-        return suggestion(name, ["stages"])
+        is_near = difflib.SequenceMatcher(None, name, OURS).ratio() > 0.8
+        return f"; did you mean {OURS!r}?" if is_near else ""
     package = importlib.import_module(parent)  # was imported a moment ago
     known = [f"{parent}.{module.name}" for module in pkgutil.iter_modules(getattr(package, "__path__", []))]
     return suggestion(name, known)

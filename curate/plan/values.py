@@ -26,7 +26,7 @@ PIPELINE = "the pipeline"  # what messages call the whole file
 
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
 NUMBER = re.compile(r"[-+]?([0-9]+(_[0-9]+)*(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
-AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)")
+AMOUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([A-Za-z]+)")
 BYTE_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 BYTE_UNITS |= {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 SECOND_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -116,7 +116,7 @@ def wrong(value: Value, name: str, of: str, wanted: str, hint: str = "") -> Plan
 
 def unknown_key(table: Table, key: str, known: Collection[str], *, of: str, noun: str) -> PlanError:
     """The error for a key that `table` may not have."""
-    hint = suggestion(key, known) or (f"; known are {', '.join(sorted(known))}" if known else "; it has none")
+    hint = suggestion(key, known) or f"; known are {', '.join(sorted(known))}"
     return table.keys[key].error(f"unknown {noun} of {of}: {key[:80]!r}{hint}")
 
 

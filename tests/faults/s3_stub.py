@@ -23,7 +23,7 @@ class Moment(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What happens, once, to the next request with this method. One of `status`, `close`, `cut` or `flip`."""
+    """What happens, once, to the next request with this method. One of `status`, `close`, `cut`, `short`, `flip`."""
 
     method: str
     moment: Moment = Moment.BEFORE
@@ -32,6 +32,7 @@ class Fault:
     close: bool = False  # the connection, without an answer
     hang_seconds: float = 0.0  # before closing
     cut: int = -1  # bytes of the body that are sent before the connection closes
+    short: bool = False  # the body lacks its last byte, and Content-Length says so too
     flip: bool = False  # one bit of the body
 
 
@@ -104,11 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.next_fault(self.command)
         if fault is None:
             self._send(*act())
-        elif fault.cut >= 0 or fault.flip:
-            status, headers, body = act()
-            if fault.flip:
-                body = bytes([body[0] ^ 1]) + body[1:]
-            self._send(status, headers, body, len(body) if fault.cut < 0 else fault.cut)
+        elif fault.cut >= 0 or fault.short or fault.flip:
+            self._damage(fault, *act())
         else:
             if fault.moment is Moment.AFTER:
                 act()
@@ -117,6 +115,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
             else:
                 self._send(*_error(fault.status, fault.code))
+
+    def _damage(self, fault: Fault, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        if fault.flip:
+            body = bytes([body[0] ^ 1]) + body[1:]
+        if fault.short:
+            body = body[:-1]
+        self._send(status, headers, body, len(body) if fault.cut < 0 else fault.cut)
 
     def _put(self, data: bytes) -> tuple[int, dict[str, str], bytes]:
         wanted = base64.b64decode(self.headers["x-amz-checksum-sha256"])

@@ -98,6 +98,15 @@ def test_a_swap_whose_answer_was_lost_has_happened(
     assert stub.objects == {"p/a": b"new"}
 
 
+def test_a_swap_that_never_got_an_answer(stub: S3Stub, storage: Storage) -> None:
+    stub.script = [Fault(method="PUT", moment=Moment.AFTER, close=True), *[SLOW_DOWN] * 7]
+    assert storage.swap("a", b"new", None) is True
+    stub.script = [SLOW_DOWN] * 8
+    with pytest.raises(StorageError, match=r"^cannot write s3://bucket/p/a: .*SlowDown, HTTP 503"):
+        storage.swap("a", b"newer", etag(b"new").strip('"'))
+    assert stub.objects == {"p/a": b"new"}
+
+
 def test_a_swap_lost_to_another_after_a_failed_try(stub: S3Stub, storage: Storage) -> None:
     stub.objects["p/a"] = b"theirs"
     stub.script = [SLOW_DOWN]
@@ -126,10 +135,20 @@ def test_a_body_that_is_always_cut_short_is_never_taken_as_whole(stub: S3Stub, s
         storage.open("a", len(DATA), etag(DATA).strip('"')).read()
 
 
-def test_a_body_with_a_wrong_bit_is_asked_for_again(stub: S3Stub, storage: Storage) -> None:
+@pytest.mark.parametrize("offset", [0, 5])
+def test_a_body_shorter_than_its_range_is_asked_for_again(stub: S3Stub, storage: Storage, offset: int) -> None:
     stub.objects["p/a"] = DATA
-    stub.script = [Fault(method="GET", flip=True)]
+    stub.script = [Fault(method="GET", short=True)]
+    assert storage.read("a", offset, 1000) == DATA[offset : offset + 1000]
+    assert len(stub.requests) == 2
+
+
+@pytest.mark.parametrize("damage", [Fault(method="GET", flip=True), Fault(method="GET", short=True)])
+def test_a_body_that_its_checksum_belies_is_asked_for_again(stub: S3Stub, storage: Storage, damage: Fault) -> None:
+    stub.objects["p/a"] = DATA
+    stub.script = [damage]
     assert storage.read("a") == DATA
+    assert len(stub.requests) == 2
 
 
 def test_a_file_goes_on_where_its_body_was_cut(stub: S3Stub, storage: Storage) -> None:

@@ -1,13 +1,17 @@
 """requirements.lock: complete, pinned, hashed, without addresses, and what these tests run on."""
 
+import ast
 import re
+import sys
 import tomllib
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+PACKAGES = ("curate", "stages", "classifiers", "manifests")
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +43,24 @@ def test_it_holds_all_that_the_project_asks_for(
     pinned = {canonicalize_name(entry.name): str(entry.specifier).removeprefix("==") for entry, _ in entries}
     for requirement in declared:
         assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement
+
+
+def test_what_is_imported_is_declared(root: Path) -> None:
+    """What comes along with something else may stop coming along."""
+    imported = set()
+    for package in PACKAGES:
+        for path in (root / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Import):
+                    imported |= {alias.name.partition(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                    imported.add(str(node.module).partition(".")[0])
+    foreign = imported - sys.stdlib_module_names - set(PACKAGES)
+    owners = packages_distributions()
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    named = {canonicalize_name(Requirement(text).name) for text in project["dependencies"]}
+    assert len(foreign) > 8
+    assert {name for name in foreign if not named & {canonicalize_name(owner) for owner in owners[name]}} == set()
 
 
 def test_nothing_in_it_replaces_the_fasttext_that_trains(entries: list[tuple[Requirement, int]]) -> None:

@@ -23,7 +23,7 @@ def quickstart(root: Path) -> Path:
 
 def response_ids(path: Path) -> list[str]:
     with path.open("rb") as file:
-        return [record.record_id for record in ArchiveIterator(file, record_types=WarcRecordType.response)]
+        return [str(record.record_id) for record in ArchiveIterator(file, record_types=WarcRecordType.response)]
 
 
 def test_a_crawl_of_some_size(quickstart: Path) -> None:

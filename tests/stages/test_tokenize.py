@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from curate.core.errors import DataError, PlanError
 from curate.core.stage import Asset
-from stages.tokenize import MARK, Tokenize, checked_cast, load_model, refuse_control_ids, token_dtype
+from stages.tokenize import MARK, Tokenize, checked_cast, load_model, refuse_control_ids
 
 SENTENCES = [
     "the patients were treated with the drug and recovered",
@@ -203,8 +203,8 @@ def test_invalid_utf8_in_an_arrow_string_is_the_records_fault(bpe: Asset) -> Non
 
 def test_ids_are_as_wide_as_the_vocabulary_asks_and_never_wrap() -> None:
     # huggingface/datatrove#118
-    assert token_dtype(65_536) == np.uint16
-    assert token_dtype(65_537) == np.uint32
+    assert checked_cast(np.array([0], dtype=np.int32), 65_536).dtype == np.uint16
+    assert checked_cast(np.array([0], dtype=np.int32), 65_537).dtype == np.uint32
     ids = np.array([0, 65_535], dtype=np.int32)
     assert checked_cast(ids, 65_536).tolist() == [0, 65_535]
     assert checked_cast(np.array([65_536], dtype=np.int32), 65_537).tolist() == [65_536]

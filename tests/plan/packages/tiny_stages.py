@@ -8,7 +8,21 @@ from typing import ClassVar, Literal
 import pyarrow as pa
 
 from curate.core.schema import IDENTITY
-from curate.core.stage import Asset, Columns, Filter, InputFile, Map, Reader, Records, Slice
+from curate.core.stage import (
+    Asset,
+    Columns,
+    Exchange,
+    Filter,
+    InputFile,
+    Loop,
+    Map,
+    Reader,
+    Records,
+    Reduce,
+    Reply,
+    Send,
+    Slice,
+)
 
 NUMBER = 7
 
@@ -118,3 +132,15 @@ class NeedsLibrary(TinyFilter):
 
 class Unfinished(Map):
     pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meet(Exchange):
+    def program(self) -> tuple[Send | Reply | Reduce | Loop, ...]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Buggy(TinyFilter):
+    def __post_init__(self) -> None:
+        raise RuntimeError("a bug")

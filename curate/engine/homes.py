@@ -1,0 +1,88 @@
+"""The homes of documents between two passes: opening what takes them in, and reading them back with their mail."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from curate.core.stage import VERDICT
+from curate.engine.context import Context
+from curate.engine.exchange import Run, merge
+from curate.engine.passes import Pass
+from curate.engine.receipt import Receipt
+from curate.engine.sinks import HomeSink, Sink, TokenSink, exchange_of, kept_role, rows_role, send_of
+from curate.engine.units import Unit
+from curate.plan.plan import Step
+
+BATCH_BYTES = 4 << 20  # of documents read back at once
+
+
+def open_sink(context: Context, this: Pass) -> Sink:
+    """What takes the documents of a pass."""
+    if this.after is None:
+        return TokenSink(context.plan, this.source)
+    first = send_of(this.after)
+    send = context.opened(f"{this.after.name}.{first.name}", first)
+    return HomeSink(context.plan, this.source, this.after, send)
+
+
+def receipt_of_home(context: Context, unit: Unit) -> Receipt:
+    """What the pass before made of the documents that `unit` goes on with."""
+    receipts: list[Receipt] = context.seal(unit.seals[0])["units"]
+    return next(receipt for receipt in receipts if receipt["unit"] == unit.spec["home"])
+
+
+def read_home(context: Context, unit: Unit, step: Step) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """The documents of a home, in order, each batch with its verdicts: a row a document, null where none came."""
+    last = exchange_of(step).program()[-1]
+    mail = read_mail(context, unit, step, last.name)
+    outputs = [output for output in receipt_of_home(context, unit)["outputs"] if output["role"] == "home"]
+    rows = mail.column("row").to_numpy()
+    position = 0
+    for output in outputs:
+        with context.storage.open(output["key"]) as raw, pq.ParquetFile(raw, pre_buffer=True) as file:
+            for group in range(file.num_row_groups):
+                batch = file.read_row_group(group).combine_chunks().to_batches()[0]
+                index = np.searchsorted(rows, np.arange(position, position + batch.num_rows))
+                yield batch, _verdicts(mail, rows, index, position)
+                position += batch.num_rows
+
+
+def _verdicts(mail: pa.Table, rows: Any, index: Any, position: int) -> pa.RecordBatch:
+    """For each document the line of the mail that is addressed to it, or nulls."""
+    numbers = np.arange(position, position + len(index))
+    found = np.zeros(len(index), bool)
+    inside = index < len(rows)
+    found[inside] = rows[index[inside]] == numbers[inside]
+    lines = mail.select(list(VERDICT)).take(pa.array(np.where(found, index, 0), mask=~found))
+    return lines.combine_chunks().to_batches()[0]
+
+
+def read_mail(context: Context, unit: Unit, step: Step, name: str) -> pa.Table:
+    """The rows of a Reduce that are addressed to this home, sorted by `row`."""
+    first = unit.spec["ordinal"] << 32
+    outputs = context.outputs(unit.seals[1:], rows_role(step, name))
+    runs = [Run((output,)) for output in outputs]
+    parts = list(merge(context.storage, runs, ("home", "id"), first, first + (1 << 32)))
+    table = pa.concat_tables(parts) if parts else mail_schema(step, name).empty_table()
+    row = pa.array(table.column("home").to_numpy().astype(np.uint64) & np.uint64(0xFFFFFFFF))
+    return table.drop_columns(["home"]).add_column(0, "row", row.cast(pa.uint32())).combine_chunks()
+
+
+def mail_schema(step: Step, name: str) -> pa.Schema:
+    """The rows of a Reduce to homes."""
+    columns = next(one.columns for one in exchange_of(step).program() if one.name == name and hasattr(one, "columns"))
+    return pa.schema([("home", pa.uint64()), ("id", pa.binary(16)), *columns.items()])
+
+
+def read_kept(context: Context, unit: Unit, step: Step) -> pa.Table:
+    """What the exchange kept of the documents of a home."""
+    role = kept_role(step)
+    outputs = [output for output in receipt_of_home(context, unit)["outputs"] if output["role"] == role]
+    tables = []
+    for output in outputs:
+        with context.storage.open(output["key"]) as raw:
+            tables.append(pq.read_table(raw, pre_buffer=True))
+    return pa.concat_tables(tables).combine_chunks() if tables else pa.table({})

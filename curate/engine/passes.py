@@ -1,0 +1,77 @@
+"""The passes of a source: its steps, cut at exchanges. Between two passes documents stay where they are.
+
+A pass begins with reading, or with what the pass before left at home and the verdicts that came; it
+ends with what leaves for the next exchange, or with tokens for the shuffle.
+"""
+
+from dataclasses import dataclass
+
+from curate.core.hashing import digest
+from curate.core.stage import Exchange
+from curate.engine.identity import Identity
+from curate.plan.plan import Plan, Source, Step
+
+IDENTITY = Step(name="identity", use="curate.engine.identity.Identity", stage=Identity(), key="identity/1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """Steps of a source between two exchanges."""
+
+    source: Source
+    number: int
+    before: Step | None  # the exchange whose verdicts are applied first; None: it reads
+    steps: tuple[Step, ...]  # Maps and Filters
+    after: Step | None  # the exchange that it sends to; None: tokens go to the shuffle
+    key: str  # digest of all that was done to its documents, up to its end
+
+    @property
+    def phase(self) -> str:
+        """`documents.SOURCE`, and behind it the exchange that went before."""
+        return f"documents.{self.source.name}" + (f".{self.before.name}" if self.before else "")
+
+
+def passes(source: Source) -> list[Pass]:
+    """The passes of a source, in order."""
+    cut: list[Pass] = []
+    steps: list[Step] = []
+    done: list[list[str]] = []
+    before: Step | None = None
+    for step in [*with_identity(source.steps), None]:
+        if step is not None:
+            done.append([step.name, step.key])
+        if step is None or isinstance(step.stage, Exchange):
+            key = digest([source.reader_key, done])
+            made = Pass(source=source, number=len(cut), before=before, steps=tuple(steps), after=step, key=key)
+            cut.append(made)
+            before, steps = step, []
+        else:
+            steps.append(step)
+    return cut
+
+
+def with_identity(steps: tuple[Step, ...]) -> list[Step]:
+    """The steps, with the exchange that leaves one record of each id before the first exchange."""
+    first = next((index for index, step in enumerate(steps) if isinstance(step.stage, Exchange)), None)
+    return list(steps) if first is None else [*steps[:first], IDENTITY, *steps[first:]]
+
+
+def exchanges(plan: Plan) -> list[tuple[Step, list[Source]]]:
+    """The exchanges in an order in which they can run, each with the sources that take part.
+
+    An exchange can run once all its sources are at it; earlier exchanges of the file come first.
+    """
+    waiting = {source.name: [one.after for one in passes(source) if one.after] for source in plan.sources}
+    order: list[tuple[Step, list[Source]]] = []
+    while any(waiting.values()):
+        for steps in waiting.values():
+            if steps and all(step not in others[1:] for step in steps[:1] for others in waiting.values()):
+                step = steps[0]
+                taking = [source for source in plan.sources if waiting[source.name][:1] == [step]]
+                order.append((step, taking))
+                for source in taking:
+                    waiting[source.name].pop(0)
+                break
+        else:
+            raise ValueError("exchanges in two orders: the chains of a tree cannot give this")
+    return order

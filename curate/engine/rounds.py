@@ -1,0 +1,115 @@
+"""The rounds of an exchange: units that answer mail at home, merge small runs, or reduce a range of keys."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from curate.core.errors import CurateError, StageError
+from curate.core.stage import Reduce, Reducer, Reply
+from curate.engine.context import Context
+from curate.engine.exchange import OrderedFiles, Run, SortedRuns, merge, range_of
+from curate.engine.homes import read_kept, read_mail
+from curate.engine.receipt import Result
+from curate.engine.sinks import exchange_of, order_of, rows_role, rows_schema
+from curate.engine.units import RoundInput, Unit
+from curate.plan.plan import Step
+
+
+def run_round(context: Context, unit: Unit) -> Result:
+    """One unit of a round: what it does stands in its spec."""
+    step = next(one for one in exchange_steps(context) if one.name == unit.spec["exchange"])
+    part = find_part(step, unit.spec["step"])
+    if unit.spec["does"] == "combine":
+        return combine(context, unit, step, unit.spec["step"])
+    if isinstance(part, Reply):
+        return reply(context, unit, step, part)
+    if isinstance(part, Reduce):
+        return reduce(context, unit, step, part)
+    raise TypeError(f"{step.use}: {part} has no units")
+
+
+def exchange_steps(context: Context) -> Iterator[Step]:
+    """The exchanges of the plan, with those that the engine adds."""
+    for source in context.plan.sources:
+        for this in context.passes(source):
+            if this.after is not None:
+                yield this.after
+
+
+def find_part(step: Step, name: str) -> Any:
+    """The part of an exchange's program with this name, also inside a Loop."""
+    for part in exchange_of(step).program():
+        for one in (part, *getattr(part, "steps", ())):
+            if one.name == name:
+                return one
+    raise ValueError(f"{step.use} has no step {name!r}")
+
+
+def runs_of(context: Context, inputs: tuple[RoundInput, ...]) -> list[Run]:
+    """The runs that a round reads. Rows that left homes get the number of their home."""
+    runs: list[Run] = []
+    for given in inputs:
+        for number, receipt in enumerate(receipt for name in given.seals for receipt in context.seal(name)["units"]):
+            files = [output for output in receipt["outputs"] if output["role"] == given.role]
+            if given.is_ordered:
+                runs.extend([Run(tuple(files))] if files else [])
+            else:
+                home = number if given.from_homes else None
+                runs.extend(Run((file,), home) for file in files)
+    return runs
+
+
+def reply(context: Context, unit: Unit, step: Step, part: Reply) -> Result:
+    """Answer the mail of one home."""
+    function = context.opened(f"{step.name}.{part.name}", part)
+    mail = read_mail(context, unit, step, part.mail)
+    kept = read_kept(context, unit, step)
+    rows = SortedRuns(rows_role(step, part.name), rows_schema(part.columns), order_of(step, part.name))
+    if mail.num_rows:
+        rows.add(named(step, part.name, lambda: function(kept, mail)).select(rows.schema.names))
+    return Result(artifacts=rows.finish(), facts={"mail": mail.num_rows})
+
+
+def combine(context: Context, unit: Unit, step: Step, name: str) -> Result:
+    """Merge some runs into one, so that later reads are long."""
+    runs = runs_of(context, unit.inputs)[unit.spec["first"] : unit.spec["stop"]]
+    order = tuple(unit.spec["order"])
+    files = OrderedFiles(rows_role(step, name))
+    for rows in merge(context.storage, runs, order, 0, 1 << 64):
+        files.add(rows)
+    return Result(artifacts=files.finish())
+
+
+def reduce(context: Context, unit: Unit, step: Step, part: Reduce) -> Result:
+    """Reduce one range of keys."""
+    low, high = range_of(unit.spec["part"], unit.spec["parts"])
+    address = "key" if part.to == "keys" else "home"
+    schema = rows_schema(part.columns, address)
+    order = ("home", "id") if part.to == "homes" else order_of(step, part.name)
+    out = SortedRuns(rows_role(step, part.name), schema, order)
+    reducer: Reducer = part.open()
+    num_in = num_out = 0
+    for rows in merge(context.storage, runs_of(context, unit.inputs), part.order, low, high):
+        num_in += rows.num_rows
+        num_out += _give(step, part, out, lambda rows=rows: reducer.reduce(rows))
+    num_out += _give(step, part, out, reducer.finish)
+    return Result(artifacts=out.finish(), facts={"in": num_in, "out": num_out, "changed": reducer.num_changed})
+
+
+def _give(step: Step, part: Reduce, out: SortedRuns, call: Any) -> int:
+    table: pa.Table | None = named(step, part.name, call)
+    if table is None:
+        return 0
+    out.add(table.select(out.schema.names).cast(out.schema))
+    return int(table.num_rows)
+
+
+def named(step: Step, name: str, call: Any) -> Any:
+    """Call a part of an exchange; what it raises by mistake becomes a StageError that names it."""
+    try:
+        return call()
+    except CurateError:
+        raise
+    except Exception as error:
+        raise StageError(f"step {step.name!r} ({step.use}), round {name!r}: {type(error).__name__}: {error}") from error

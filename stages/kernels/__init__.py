@@ -1,0 +1,1 @@
+"""Compiled loops over the buffers of Arrow columns."""

@@ -1,0 +1,83 @@
+"""The report: exact figures, both sides of the balance, and a rendering that a terminal can hold."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from curate.core.errors import PlanError, StorageError
+from curate.report.report import NUM_REASONS, render, report
+from tests.manifests.builder import Tiny, rewrite_manifest
+
+
+def test_counts_records_by_fate_and_reason(output_url: str) -> None:
+    facts = report(Tiny().publish(output_url))
+    assert facts["records"] == {"in": 36, "kept": 19, "dropped": 13, "merged": 3, "quarantined": 1}
+    assert facts["drops"] == {
+        "drop_empty": {"no_text": 1},
+        "gopher_quality": {"too_short": 2},
+        "pack": {"tail": 1},
+        "read_warc": {"metadata": 2, "request": 7},
+    }
+    assert facts["bytes"]["content"] == 4200
+    assert facts["tokens"]["in_rows"] == 432
+    assert facts["splits"]["train"]["rows"] == 23
+    assert "shards" not in facts["splits"]["train"]
+    assert facts["balanced"] is True
+    assert facts["unbalanced"] == []
+    json.dumps(facts)
+
+
+@pytest.mark.parametrize("key", ["in", "kept", "dropped", "merged", "quarantined"])
+def test_a_record_too_many_on_one_side_is_not_balanced(tmp_path: Path, key: str) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["records"][key] += 1
+
+    Tiny().publish(str(tmp_path))
+    rewrite_manifest(tmp_path, change)
+    facts = report(str(tmp_path))
+    assert facts["balanced"] is False
+    assert any(line.startswith("sum 'every record has one fate'") for line in facts["unbalanced"])
+    assert "NOT BALANCED:\n  sum 'every" in render(facts)
+
+
+def test_a_byte_too_many_is_not_balanced(tmp_path: Path) -> None:
+    Tiny().publish(str(tmp_path))
+    rewrite_manifest(tmp_path, lambda manifest: manifest["bytes"].update(lost=101))
+    assert report(str(tmp_path))["balanced"] is False
+
+
+def test_no_dataset_and_a_damaged_one(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="found no MANIFEST"):
+        report(str(tmp_path))
+    Tiny().publish(str(tmp_path))
+    rewrite_manifest(tmp_path, lambda manifest: manifest.pop("records"))
+    with pytest.raises(StorageError, match="records: expected an object, found nothing"):
+        report(str(tmp_path))
+
+
+RENDERED = """\
+PLACEHOLDER"""
+
+
+def test_rendering_of_the_tiny_dataset(tmp_path: Path) -> None:
+    assert render(report(Tiny().publish(str(tmp_path)))) == RENDERED
+
+
+def test_rendering_stays_narrow_plain_and_literal(tmp_path: Path) -> None:
+    facts = report(Tiny().publish(str(tmp_path)))
+    facts["drops"] = {f"stage_{i:02d}": {"[red]reason" + "x" * 150: 1000 - i} for i in range(20)}
+    facts["records_by_source"]["a [bold]source[/bold] of a long name" * 3] = facts["records"]
+    text = render(facts, width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\x1b" not in text
+    assert "[red]reason" in text
+    assert "[bold]" in text
+    assert f"{20 + 4 - NUM_REASONS} more reasons" in text
+
+
+def test_rendering_of_nothing_at_all(tmp_path: Path) -> None:
+    facts = report(Tiny().publish(str(tmp_path)))
+    text = render(facts | {"splits": {}, "drops": {}, "merged": {}, "quarantined": {}})
+    assert "Why records were not kept" in text
