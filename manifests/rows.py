@@ -23,6 +23,8 @@ class RowSet:
         self.url = url
         self._dataset = open_dataset(url)
         self._maps: dict[str, Ints] = {}
+        for split in self._dataset.manifest["splits"].values():
+            _check_shards(split, self._dataset.manifest["format"])
         self.splits: dict[str, int] = {name: split["rows"] for name, split in self._dataset.manifest["splits"].items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -59,6 +61,19 @@ def open_rows(url: str) -> RowSet:
     Raises: PlanError where no dataset is finished there; StorageError where its manifest is damaged.
     """
     return RowSet(url)
+
+
+def _check_shards(split: Json, layout: Json) -> None:
+    """Row i is row i % rows_per_shard of shard i // rows_per_shard: refuse, before the first row, what is not so."""
+    row_bytes = layout["row_length"] * np.dtype(layout["dtype"]).itemsize
+    left = split["rows"]
+    for shard in split["shards"]:
+        num_rows = min(left, layout["rows_per_shard"])
+        left -= num_rows
+        if shard["rows"]["bytes"] != num_rows * row_bytes:
+            raise StorageError(f"{shard['rows']['key']}: expected {num_rows * row_bytes} bytes, found another number")
+    if left:
+        raise StorageError(f"manifest.json: expected shards for {split['rows']} rows, found {split['rows'] - left}")
 
 
 def _map(path: str, num_bytes: int, dtype: str, length: int) -> Ints:

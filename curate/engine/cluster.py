@@ -38,7 +38,7 @@ from curate.plan.plan import Plan
 # Ray reads this when it is imported. Its node is then 127.0.0.1, so that its servers listen on loopback alone.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
-import ray  # noqa: E402
+import ray
 
 LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 80 << 20  # about the least that Ray takes; the plan is the only thing in it
@@ -96,7 +96,9 @@ def _started_here(workers: int | None) -> Iterator[None]:
         )
         found = [node["NodeManagerAddress"] for node in ray.nodes()]
         if found != [LOOPBACK]:
-            raise PlanError(f"Ray was imported too early and listens on {found}; import curate.engine.cluster before it")
+            raise PlanError(
+                f"Ray was imported too early and listens on {found}; import curate.engine.cluster before it"
+            )
         yield
     finally:
         ray.shutdown()

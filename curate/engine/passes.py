@@ -22,6 +22,7 @@ class Pass:
     number: int
     before: Step | None  # the exchange whose verdicts are applied first; None: it reads
     steps: tuple[Step, ...]  # Maps and Filters
+    columns: tuple[tuple[str, ...], ...]  # after each step; a Map may leave behind what was made from older text
     after: Step | None  # the exchange that it sends to; None: tokens go to the shuffle
     key: str  # digest of all that was done to its documents, up to its end
 
@@ -34,6 +35,7 @@ class Pass:
 def passes(source: Source) -> list[Pass]:
     """The passes of a source, in order."""
     cut: list[Pass] = []
+    after = {id(step): tuple(columns) for step, columns in zip(source.steps, source.columns[1:], strict=True)}
     steps: list[Step] = []
     done: list[list[str]] = []
     before: Step | None = None
@@ -42,8 +44,18 @@ def passes(source: Source) -> list[Pass]:
             done.append([step.name, step.key])
         if step is None or isinstance(step.stage, Exchange):
             key = digest([source.reader_key, done])
-            made = Pass(source=source, number=len(cut), before=before, steps=tuple(steps), after=step, key=key)
-            cut.append(made)
+            columns = tuple(after[id(one)] for one in steps)
+            cut.append(
+                Pass(
+                    source=source,
+                    number=len(cut),
+                    before=before,
+                    steps=tuple(steps),
+                    columns=columns,
+                    after=step,
+                    key=key,
+                )
+            )
             before, steps = step, []
         else:
             steps.append(step)

@@ -39,6 +39,7 @@ class OpenStep:
     """A step with its opened function, its row counts in this unit and the digest of what it gave."""
 
     step: Step
+    columns: tuple[str, ...]  # that there are after it
     function: StepFunction
     num_in: int = 0
     num_out: int = 0
@@ -53,7 +54,8 @@ class DocumentTask:
         self._context = context
         self._pass = this
         self._source = this.source
-        self._steps = [OpenStep(step, context.opened(step.name, step.stage)) for step in this.steps]
+        pairs = zip(this.steps, this.columns, strict=True)
+        self._steps = [OpenStep(step, columns, context.opened(step.name, step.stage)) for step, columns in pairs]
         self._sink = open_sink(context, this)
         self._ledger = SortedRuns("ledger", SPILL, SPILL_ORDER)
         self._books = Books()
@@ -157,7 +159,7 @@ class DocumentTask:
         batch, answer = self._answer(step, batch)
         if isinstance(step.step.stage, Map):
             step.digest.update(answer.select(list(step.step.stage.adds)))
-            kept = answer
+            kept = answer.select([name for name in answer.schema.names if name in (*step.columns, "cluster")])
         else:
             step.digest.update(pa.RecordBatch.from_arrays([answer], names=["reason"]))
             kept = self._drop(step.step.name, batch, answer)

@@ -8,14 +8,14 @@ PlanError that begins with its line. Nothing is written.
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from curate import __version__
 from curate.core.errors import PlanError
 from curate.core.hashing import digest
-from curate.core.stage import Asset, Reader
+from curate.core.stage import Asset, Exchange, Reader
 from curate.core.storage import open_storage
 from curate.plan.assets import AssetFinder
 from curate.plan.columns import trace_columns
@@ -23,6 +23,7 @@ from curate.plan.grammar import GRAMMAR, PipelineKeys, RowsKeys, place_of, refus
 from curate.plan.graph import Chain, Use, check_name, read_names, read_nodes, source_chains
 from curate.plan.inputs import find_inputs
 from curate.plan.load import Items, Place, Scalar, Table, Value, describe, load
+from curate.plan.mix import mix_groups
 from curate.plan.plan import Plan, Rows, Source, Step, step_name
 from curate.plan.resolve import find_class, identity, make_reader, make_step
 from curate.plan.values import PIPELINE, Converter
@@ -66,7 +67,11 @@ def build(file: str | os.PathLike[str], output: str | None = None) -> Plan:
         source, description = _source(chain, reader, placed, base, place)
         sources.append(source)
         described.append(description)
-    whole = {"seed": keys.seed, "sources": described, "rows": rows_description}
+    groups = mix_groups(keys.dataset.mix, [chain.source for chain in chains], table)
+    splits = tuple((keys.dataset.splits or {}).items())
+    exports = tuple(keys.dataset.exports or ())
+    whole = {"seed": keys.seed, "sources": described, "rows": rows_description, "exports": list(exports)}
+    whole |= {"splits": [list(split) for split in splits], "mix": [asdict(group) for group in groups]}
     return Plan(
         name=name,
         file=file,
@@ -78,6 +83,9 @@ def build(file: str | os.PathLike[str], output: str | None = None) -> Plan:
         run=keys.run.settings(),
         description=whole,
         plan_id=digest(whole),
+        splits=splits,
+        groups=groups,
+        exports=exports,
     )
 
 
@@ -167,7 +175,8 @@ def _check_names(chains: Iterable[Sequence[Placed]], taken: set[str]) -> None:
                     f"the step name {name!r} is taken by a reader or by curate; set another with 'name:'"
                 )
             other = here.get(name, known.get(name, placed))
-            if other is not placed and (name in here or other.step.key != placed.step.key):
+            is_other = name in here or other.step.key != placed.step.key or isinstance(placed.step.stage, Exchange)
+            if other is not placed and is_other:
                 raise placed.place.error(
                     f"two steps are named {name!r} (the other on line {other.place.line}); set another with 'name:'"
                 )

@@ -155,9 +155,7 @@ def place_of(table: Table, *path: str) -> Place:
 def refuse_unbuilt(keys: PipelineKeys, table: Table) -> None:
     """Raise PlanError for what the grammar has and this version cannot do yet."""
     unbuilt = {
-        ("dataset", "splits"): keys.dataset.splits is not None,
-        ("dataset", "mix"): keys.dataset.mix is not None,
-        ("dataset", "exports"): bool(keys.dataset.exports),
+        ("dataset", "exports"): not set(keys.dataset.exports or ()) <= {"hf"},
         ("run", "watch"): keys.run.watch is not None,
     }
     for path, is_used in unbuilt.items():

@@ -28,9 +28,9 @@ def make_reader(use: Use, converter: Converter) -> Reader:
     return stage
 
 
-def make_step(use: Use, converter: Converter) -> Map | Filter:
-    """The Map or Filter that one of `steps` describes. Raises PlanError."""
-    stage: Map | Filter = _make(use, (Map, Filter), "steps", ("use", "name"), converter)
+def make_step(use: Use, converter: Converter) -> Map | Filter | Exchange:
+    """The stage that one of `steps` describes. Raises PlanError."""
+    stage: Map | Filter | Exchange = _make(use, (Map, Filter, Exchange), "steps", ("use", "name"), converter)
     return stage
 
 
@@ -69,8 +69,6 @@ def _make(use: Use, families: tuple[type, ...], where: str, skip: tuple[str, ...
     if not issubclass(cls, families):
         family = next(family for family in FAMILIES if issubclass(cls, family))
         wanted = " or a ".join(family.__name__ for family in families)
-        if family is Exchange and where == "steps":
-            raise place.error(f"{path} {NOT_BUILT}: it is an Exchange")
         raise place.error(f"{path} is of the family {family.__name__}; '{where}' wants a {wanted}")
     if inspect.isabstract(cls) or not dataclasses.is_dataclass(cls):
         lack = ", ".join(sorted(getattr(cls, "__abstractmethods__", ()))) or "the dataclass decorator"

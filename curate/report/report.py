@@ -52,7 +52,7 @@ def render(facts: Json, width: int = WIDTH) -> str:
         console.print(f"Dataset {facts['dataset_id'][:12]}: rows of {facts['row_length']:,} tokens", end="\n\n")
         for table in (_splits(facts), _records(facts), _reasons(facts), _bytes(facts)):
             console.print(table, end="\n")
-        console.print(_verdict(facts))
+        console.print(_verdict(facts), soft_wrap=True)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 

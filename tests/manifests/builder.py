@@ -89,7 +89,11 @@ class Tiny:
                 if cu is None:
                     numbers = (shard.docs.column(name).to_numpy() for name in ("row", "start"))
                     cu = layout.encode_cu(*numbers, len(shard.rows), ROW_LENGTH)
-                files = {"rows": shard.rows.astype("<u2").tobytes(), "docs": layout.encode_parquet(shard.docs), "cu": cu}
+                files = {
+                    "rows": shard.rows.astype("<u2").tobytes(),
+                    "docs": layout.encode_parquet(shard.docs),
+                    "cu": cu,
+                }
                 for kind, data in files.items():
                     key = f"{split}/{layout.shard_name(kind, i, sha256(data))}"
                     entry[kind] = {"key": key, "bytes": len(data), "sha256": sha256(data)}
@@ -129,14 +133,10 @@ class Tiny:
 
     def _ledger(self) -> list[pa.Table]:
         lines = [
-            _line(doc.name, doc.source, "kept", split=doc.split, row=doc.row)
-            for doc in self.documents
-            if doc.row >= 0
+            _line(doc.name, doc.source, "kept", split=doc.split, row=doc.row) for doc in self.documents if doc.row >= 0
         ]
         lines += [
-            _line(doc.name, doc.source, "dropped", stage="pack", reason="tail")
-            for doc in self.documents
-            if doc.row < 0
+            _line(doc.name, doc.source, "dropped", stage="pack", reason="tail") for doc in self.documents if doc.row < 0
         ]
         first, second = self.documents[0], self.documents[1]
         lines += [
@@ -218,7 +218,13 @@ def _documents(split: str, lengths: list[int]) -> list[Document]:
 
 
 def _described(doc: Document) -> Json:
-    words = {"name": doc.name, "source": doc.source, "license": doc.license, "language": "en", "title": f"On {doc.name}"}
+    words = {
+        "name": doc.name,
+        "source": doc.source,
+        "license": doc.license,
+        "language": "en",
+        "title": f"On {doc.name}",
+    }
     place = {"id": doc.id, "document_tokens": len(doc.tokens), "group": "all"}
     return words | place | {"origin": origin(doc.name, doc.source)}
 

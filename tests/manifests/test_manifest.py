@@ -1,6 +1,5 @@
 """The manifest's reader: what it takes, what it refuses, and in which words."""
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +12,9 @@ from manifests.sums import broken_sums, sum_rules
 from tests.manifests.builder import Json, Tiny, rewrite_manifest
 
 
-@pytest.fixture(scope="module")
-def manifest(tmp_path_factory: pytest.TempPathFactory) -> Json:
-    tiny = Tiny()
-    tiny.publish(str(tmp_path_factory.mktemp("output")))
-    return open_dataset_of(tiny)
-
-
-def open_dataset_of(tiny: Tiny) -> Json:
-    return copy.deepcopy(tiny.manifest)
-
-
-def paths(value: Any, at: str = "") -> list[str]:
-    """Every key of the manifest that its shape names, as misshapen writes it."""
-    if isinstance(value, dict):
-        inner = [(f"{at}.{key}" if at else key, child) for key, child in value.items()]
-    elif isinstance(value, list):
-        inner = [(f"{at}[{i}]", child) for i, child in enumerate(value)]
-    else:
-        return []
-    return [path for path, child in inner for path in (path, *paths(child, path))]
+@pytest.fixture
+def manifest(tmp_path: Path) -> Json:
+    return open_dataset(Tiny().publish(str(tmp_path / "output"))).manifest
 
 
 def test_opens_what_was_published(output_url: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from curate.core.errors import StorageError
+from curate.core.storage import open_storage
 from manifests.rows import open_rows
 from tests.manifests.builder import Tiny
 
@@ -48,13 +49,32 @@ def test_travels_to_another_process_as_its_url(tmp_path: Path) -> None:
     assert (pickle.loads(sent).row("train", 9) == rows.row("train", 9)).all()
 
 
-def test_a_shard_of_another_size_is_refused(output_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("rows", "shard"), [(22, 2), (24, 2), (25, 2)])
+def test_a_manifest_whose_shards_do_not_add_up_is_refused_at_once(tmp_path: Path, rows: int, shard: int) -> None:
+    # mosaicml/streaming#399: the index promises other rows than the shard has
     tiny = Tiny()
-    shard = tiny.shards["train"][2]
-    shard.rows = shard.rows[:6]
-    rows = open_rows(tiny.publish(output_url))
-    with pytest.raises(StorageError, match="found|expected"):
-        rows.row("train", 22)
+    tiny.manifest["splits"]["train"]["rows"] = rows
+    with pytest.raises(StorageError, match=f"train/rows-0000{shard}"):
+        open_rows(tiny.publish(str(tmp_path)))
+
+
+def test_rows_without_a_shard_are_refused_at_once(tmp_path: Path) -> None:
+    tiny = Tiny()
+    del tiny.shards["train"][2]
+    del tiny.manifest["splits"]["train"]["shards"][2]
+    with pytest.raises(StorageError, match="expected shards for 23 rows, found 16"):
+        open_rows(tiny.publish(str(tmp_path)))
+
+
+def test_a_shard_that_was_cut_short_is_refused(output_url: str) -> None:
+    tiny = Tiny()
+    url = tiny.publish(output_url)
+    storage = open_storage(url)
+    key = f"{tiny.manifest['dataset_id'][:12]}/{tiny.manifest['splits']['train']['shards'][2]['rows']['key']}"
+    storage.delete(key)
+    storage.put(key, bytes(100))
+    with pytest.raises(StorageError, match="rows-00002.*expected .* found"):
+        open_rows(url).row("train", 22)
 
 
 def test_a_missing_shard_is_a_storage_error(tmp_path: Path) -> None:

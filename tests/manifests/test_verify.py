@@ -337,7 +337,7 @@ def test_each_byte_of_every_file_counts(tmp_path: Path) -> None:
     Tiny().publish(str(tmp_path))
     for path in sorted(p for p in tmp_path.rglob("*") if p.is_file()):
         whole = path.read_bytes()
-        for at in range(0, len(whole), max(1, len(whole) // 7)):
+        for at in range(0, len(whole), max(1, len(whole) // 3)):
             path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x20]) + whole[at + 1 :])
             assert problems(tmp_path), (path, at)
         path.write_bytes(whole)

@@ -58,11 +58,51 @@ def test_no_dataset_and_a_damaged_one(tmp_path: Path) -> None:
 
 
 RENDERED = """\
-PLACEHOLDER"""
+Dataset b5635b290177: rows of 16 tokens
+
+Rows
+
+ split        rows   tokens   documents
+ --------------------------------------
+ train          23      368          15
+ validation      4       64           4
+
+Records
+
+ source     in   kept   dropped   merged   quarantined
+ -----------------------------------------------------
+ articles   12     10         1        0             1
+ web        24      9        12        3             0
+ all        36     19        13        3             1
+
+Why records were not kept
+
+ stage/reason               fate          records
+ ------------------------------------------------
+ read_warc/request          dropped             7
+ gopher_quality/too_short   dropped             2
+ read_warc/metadata         dropped             2
+ exact_dedup/same_text      merged              2
+ drop_empty/no_text         dropped             1
+ pack/tail                  dropped             1
+ pack/same_record           merged              1
+ read_jats/bad_xml          quarantined         1
+
+Bytes
+
+ source     stored   content   records   framing   skipped   lost
+ ----------------------------------------------------------------
+ articles      900     2,100     1,500       300       250     50
+ web           900     2,100     1,500       300       250     50
+ all         1,800     4,200     3,000       600       500    100
+
+Tokens: 455 sent, 432 in rows, 18 left in the last tails.
+Balanced: every record has one fate and every byte is accounted for.
+"""
 
 
 def test_rendering_of_the_tiny_dataset(tmp_path: Path) -> None:
-    assert render(report(Tiny().publish(str(tmp_path)))) == RENDERED
+    assert render(report(Tiny().publish(str(tmp_path)))).replace("\u2500", "-") == RENDERED
 
 
 def test_rendering_stays_narrow_plain_and_literal(tmp_path: Path) -> None:
@@ -74,7 +114,7 @@ def test_rendering_stays_narrow_plain_and_literal(tmp_path: Path) -> None:
     assert "\x1b" not in text
     assert "[red]reason" in text
     assert "[bold]" in text
-    assert f"{20 + 4 - NUM_REASONS} more reasons" in text
+    assert f"{20 + 3 - NUM_REASONS} more reasons" in text
 
 
 def test_rendering_of_nothing_at_all(tmp_path: Path) -> None:
