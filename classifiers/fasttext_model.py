@@ -15,17 +15,19 @@ from curate.core.stage import Asset
 
 MAGIC = (793712314).to_bytes(4, "little")  # FASTTEXT_FILEFORMAT_MAGIC_INT32 of the library
 MAX_VERSION = 12
-PROBE_SECONDS = 300.0
 
 # fastText reads a line: what ends one, for the library or for Python, becomes a space, and so does NUL.
 _LINE_ENDS = re.compile("[\0\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
-# A damaged model may load and then crash (fastText#1087): a child process goes first, in bounded memory.
+# A damaged model may load and then crash (fastText#1087), ask for any memory, or load for ever: a child process
+# goes first, with 4 GiB and 5 s of its own, and 4 bytes and 50 ns for each byte of the model.
 _PROBE = """
 import os, resource, sys
 path = sys.argv[1]
-limit = (4 << 30) + 4 * os.path.getsize(path)
-resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+num_bytes = (4 << 30) + 4 * os.path.getsize(path)
+num_seconds = 5 + os.path.getsize(path) // 20_000_000
+resource.setrlimit(resource.RLIMIT_AS, (num_bytes, num_bytes))
+resource.setrlimit(resource.RLIMIT_CPU, (num_seconds, num_seconds))
 import fasttext
 model = fasttext.load_model(path)
 for text in ("The patients were treated.", "\\u6c49\\u5b57 \\u0434\\u0430", "x" * 1000):
@@ -82,16 +84,13 @@ def _check_file(location: str, sha256: str) -> None:
         raise PlanError(f"{location}: the fastText model changed: expected SHA-256 {sha256}, found {found}")
     version = int.from_bytes(header[4:], "little")
     if header[:4] != MAGIC or len(header) < 8 or not 0 < version <= MAX_VERSION:
-        raise PlanError(f"{location}: not a fastText model: found {header.hex(' ')!r}, wanted its magic number and version")
+        raise PlanError(
+            f"{location}: not a fastText model: found {header.hex(' ')!r}, wanted its magic number and version"
+        )
 
 
 def _probe(location: str) -> None:
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROBE, location], capture_output=True, timeout=PROBE_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise PlanError(f"{location}: the fastText model does not load within {PROBE_SECONDS:.0f} s") from None
+    done = subprocess.run([sys.executable, "-c", _PROBE, location], capture_output=True, check=False)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         reason = f"signal {-done.returncode}" if done.returncode < 0 else said[-1] if said else "no message"

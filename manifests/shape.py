@@ -43,7 +43,9 @@ MANIFEST_SHAPE: Json = {
     "merged": {"*": _COUNTS},
     "counted_only": int,
     "bytes": {**_BYTES, "by_source": {"*": _BYTES}},
-    "tokens": {"sent": int, "in_rows": int, "tail": int, "merged": int, "quarantined": int},
+    "tokens": {
+        "sent": int, "in_rows": int, "not_needed": int, "tail": int, "merged": int, "quarantined": int, "repeated": int,
+    },
     "ledger": {"rows": int, "parts": [_PART]},
     "exports": dict,
     "pipeline": dict,

@@ -6,6 +6,7 @@ from typing import Any
 from manifests.shape import Json
 
 FATES = ("kept", "dropped", "merged", "quarantined")
+TOKENS = ("in_rows", "not_needed", "tail", "merged", "quarantined")  # what becomes of those sent
 BYTES = ("records", "framing", "skipped", "lost")  # what becomes of the content
 
 
@@ -23,13 +24,13 @@ def sum_rules() -> list[Json]:
         ("quarantined records have reasons", ["records.quarantined"], ["quarantined.*.*"]),
         ("every kept record is a document of one split", ["records.kept"], ["splits.*.documents"]),
         ("every byte is accounted for", ["bytes.content"], [f"bytes.{kind}" for kind in BYTES]),
-        ("tokens sent", ["tokens.sent"], [f"tokens.{k}" for k in ("in_rows", "tail", "merged", "quarantined")]),
-        ("tokens in rows", ["tokens.in_rows"], ["splits.*.tokens"]),
+        ("tokens sent", ["tokens.sent"], [f"tokens.{k}" for k in TOKENS]),
+        ("tokens in rows", ["tokens.in_rows", "tokens.repeated"], ["splits.*.tokens"]),
     ]  # fmt: skip
     for table, keys in (("records", ("in", *FATES)), ("bytes", ("stored", "content", *BYTES))):
         rules += [(f"{table} {key} by source", [f"{table}.{key}"], [f"{table}.by_source.*.{key}"]) for key in keys]
-    shard = {"rows": "num_rows", "tokens": "tokens", "documents": "documents"}
-    rules += [(f"{k} of shards", [f"splits.*.{k}"], [f"splits.*.shards.*.{shard[k]}"]) for k in shard]
+    shard = {"rows": "num_rows", "tokens": "tokens"}
+    rules += [(f"{key} of shards", [f"splits.*.{key}"], [f"splits.*.shards.*.{shard[key]}"]) for key in shard]
     rules += [("rows by group", ["splits.*.rows"], ["splits.*.rows_by_group.*"])]
     rules += [(f"tokens by {k}", ["splits.*.tokens"], [f"splits.*.tokens_by_{k}.*"]) for k in ("source", "license")]
     return [{"name": name, "left": left, "right": right} for name, left, right in rules]

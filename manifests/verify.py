@@ -54,15 +54,23 @@ def _verify(dataset: Dataset, problems: Problems) -> Json:
             _check_ids(dataset, names, pieces, problems)
     if records is not None:
         _check_records(dataset.manifest, records, problems)
-    _check_sums(dataset.manifest, sum(split["tokens"] for split in found.values()), problems)
+    _check_sums(dataset.manifest, problems)
     return found
 
 
 def _check_ids(dataset: Dataset, names: list[str], pieces: Buckets, problems: Problems) -> None:
-    absent = compare_ids(dataset, names, pieces, problems)
-    tail = dataset.manifest["tokens"]["tail"]
-    if absent > tail:
-        problems.add(FILE, f"tokens.tail: expected the {absent} that kept documents lack or more, found {tail}")
+    """Documents against kept records; tokens are distinct, repeated, or left out by mix or tail."""
+    found = compare_ids(dataset, names, pieces, problems)
+    stated = dataset.manifest["tokens"]
+    problems.expect(FILE, "tokens.in_rows", stated["in_rows"], found.distinct)
+    problems.expect(FILE, "tokens.repeated", stated["repeated"], found.repeated)
+    left_out = stated["tail"] + stated["not_needed"]
+    if found.absent > left_out:
+        what = f"expected the {found.absent} that kept documents lack or more"
+        problems.add(FILE, f"tokens.tail and tokens.not_needed: {what}, found {left_out}")
+    for name in names:
+        documents = dataset.manifest["splits"][name]["documents"]
+        problems.expect(FILE, f"splits.{name}.documents", documents, found.documents[name])
 
 
 def _check_format(dataset: Dataset, problems: Problems) -> bool:
@@ -104,7 +112,7 @@ def _verify_split(dataset: Dataset, split: str, number: int, pieces: Buckets, pr
 
 def _check_split(at: str, stated: Json, counts: Counts, digest: str, problems: Problems) -> None:
     found = {"rows": counts.num_rows, "digest": digest}
-    for name in ("tokens", "documents", "rows_by_group", "tokens_by_source", "tokens_by_license"):
+    for name in ("tokens", "rows_by_group", "tokens_by_source", "tokens_by_license"):
         found[name] = getattr(counts, name)
     for name, value in found.items():
         problems.expect(FILE, f"{at}.{name}", stated[name], value)
@@ -178,9 +186,8 @@ def _check_sources(manifest: Json, found: Counter[tuple[str, str]], problems: Pr
     problems.expect(FILE, "records.by_source.*.dropped beyond the ledger's", manifest["counted_only"], beyond)
 
 
-def _check_sums(manifest: Json, tokens: int, problems: Problems) -> None:
+def _check_sums(manifest: Json, problems: Problems) -> None:
     """The manifest's own rules, then those that every dataset must obey."""
-    problems.expect(FILE, "tokens.in_rows", manifest["tokens"]["in_rows"], tokens)
     for source, stored in sorted(manifest["bytes"]["by_source"].items()):
         kinds = sum(stored[kind] for kind in ("records", "framing", "skipped", "lost"))
         problems.expect(FILE, f"bytes.by_source.{source}.content, the sum of its kinds", stored["content"], kinds)

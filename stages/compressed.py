@@ -12,7 +12,7 @@ import zstandard
 
 FIRST_BLOCK_BYTES = 1 << 16  # stored bytes of the first request: a small slice reads little beyond itself
 BLOCK_BYTES = 4 << 20  # and of later ones, each twice the last
-PIECE_BYTES = 1 << 15  # stored bytes fed to zlib at once: what it leaves after a member is copied
+PIECE_BYTES = 1 << 14  # stored bytes fed to zlib at once: what it leaves after a member is copied
 CHUNK_BYTES = 1 << 20  # content that one step may give
 
 MAX_RATIO = 1000  # deflate cannot exceed 1032; text seldom exceeds 20

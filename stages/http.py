@@ -52,13 +52,15 @@ def _decode(lines: bytes) -> str:
     """UTF-8, but a line that is not UTF-8 is Latin-1."""
     try:
         return lines.decode()
-    except UnicodeDecodeError as error:
-        if b"\n" not in lines:
-            return lines.decode("latin-1")
-        middle = lines.find(b"\n", error.start)
-        start = lines.rfind(b"\n", 0, error.start) + 1
-        end = middle if middle >= 0 else len(lines)
-        return lines[:start].decode() + lines[start:end].decode("latin-1") + _decode(lines[end:])
+    except UnicodeDecodeError:
+        return "\n".join(_decode_line(line) for line in lines.split(b"\n"))
+
+
+def _decode_line(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
 
 
 def parse_response(block: bytes) -> Message:

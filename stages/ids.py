@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 Words = NDArray[np.uint64]  # (ids, 2): both halves, big-endian, so that they compare as the ids do
 Flags = NDArray[np.bool_]
 
-_MIX_1, _MIX_2, _S33 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53), np.uint64(33)
+# The finalizer of MurmurHash3 for 64 bits, after both halves were made one.
+_ODD, _S33 = np.uint64(0x9E3779B97F4A7C15), np.uint64(33)
+_MIX_1, _MIX_2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 
 
 def id_words(ids: pa.Array | pa.ChunkedArray) -> Words:
@@ -24,7 +26,7 @@ def id_array(words: Words) -> pa.Array:
 
 def id_keys(words: Words) -> Words:
     """Well spread keys, also for ids that were chosen for being small. Shape: (ids,)."""
-    key = words[:, 0] ^ (words[:, 1] >> _S33)
+    key = words[:, 0] ^ (words[:, 1] * _ODD)
     key = (key ^ (key >> _S33)) * _MIX_1
     key = (key ^ (key >> _S33)) * _MIX_2
     spread: Words = key ^ (key >> _S33)

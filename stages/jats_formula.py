@@ -4,10 +4,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from stages.xml import local_name
+
 MAX_LEVELS = 64  # of nested MathML; what lies deeper is kept as plain text
 
 _TEX_BODY = re.compile(r"\\begin\s*\{document\}(.*?)(?:\\end\s*\{document\}|\Z)", re.DOTALL)
-_TEX_PREAMBLE = re.compile(r"\\(?:documentclass|usepackage|setlength|pagestyle)\s*(?:\[[^\]]{0,200}\])?(?:\{[^{}]{0,200}\})*")
+_TEX_PREAMBLE = re.compile(
+    r"\\(?:documentclass|usepackage|setlength|pagestyle)\s*(?:\[[^\]]{0,200}\])?(?:\{[^{}]{0,200}\})*"
+)
 _LATEX_ANNOTATIONS = ("application/x-tex", "latex", "tex")
 
 
@@ -30,15 +34,14 @@ def mathml(element: Any) -> str:
 def _flat(element: Any, levels: int) -> str:
     if levels == 0:
         return " ".join(text for part in element.itertext() if (text := part.strip()))
-    name = element.tag.rpartition("}")[2]
+    name = local_name(element)
     if name in _WITHOUT_TEXT:
         return " " if name == "mspace" else ""
     parts = [_flat(child, levels - 1) for child in element]
-    own = " ".join((element.text or "").split())
+    own: str = " ".join((element.text or "").split())
     if not parts:
         return own
-    write = _WRITERS.get(name)
-    return write(parts, element) if write else _row([own, *parts])
+    return _WRITERS[name](parts, element) if name in _WRITERS else _row([own, *parts])
 
 
 _WITHOUT_TEXT = frozenset({"annotation", "annotation-xml", "maligngroup", "malignmark", "mphantom", "mspace", "none"})
@@ -72,14 +75,15 @@ def _accent(parts: list[str], element: Any) -> str:
 
 def _fenced(parts: list[str], element: Any) -> str:
     separator = (element.get("separators") or ",")[:1]
-    return element.get("open", "(") + separator.join(parts) + element.get("close", ")")
+    return f"{element.get('open', '(')}{separator.join(parts)}{element.get('close', ')')}"
 
 
 def _fraction(parts: list[str], element: Any) -> str:
     return "/".join(map(_group, parts))
 
 
-_WRITERS: dict[str, Callable[[list[str], Any], str]] = {
+_Writer = Callable[[list[str], Any], str]
+_WRITERS: dict[str, _Writer] = {
     "mfrac": _fraction,
     "msup": lambda parts, _: _scripts(parts, "^"),
     "msub": lambda parts, _: _scripts(parts, "_"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.core.errors import DataError
-from stages.xml import as_safe_utf8, pull_parser, with_known_entities
+from stages.xml import as_safe_utf8, local_name, pull_parser, with_known_entities
 
 _FRONT_END = b"</article-meta>"
 _PMC_TYPES = ("pmcid-ver", "pmcid", "pmc", "pmc-uid")  # the first may state a version: PMC123.2
@@ -50,12 +50,6 @@ def read_front(data: bytes) -> JatsFront | None:
     )
 
 
-def local_name(element: Any) -> str:
-    """The tag without its namespace."""
-    tag: str = element.tag
-    return tag.rpartition("}")[2]
-
-
 def _parse_front(text: bytes) -> tuple[Any, Any]:
     """The root and its article-meta (None where there is none)."""
     parser = pull_parser(events=("end",), tag="{*}article-meta")
@@ -90,11 +84,14 @@ def _descendants(element: Any, name: str) -> Iterable[Any]:
 # --- license ---------------------------------------------------------------------------------
 
 _CC_URL = re.compile(
-    r"creativecommons\.org/(?:licen[cs]es/(?P<terms>by(?:-n[cd]|-sa)*)|publicdomain/(?P<domain>zero|mark))", re.IGNORECASE
+    r"creativecommons\.org/(?:licen[cs]es/(?P<terms>by(?:-n[cd]|-sa)*)|publicdomain/(?P<domain>zero|mark))",
+    re.IGNORECASE,
 )
 _CC_SHORT = re.compile(r"\bCC[ -](?P<terms>BY(?:[ -](?:NC|ND|SA))*)\b")
 _CC_PHRASE = re.compile(r"creative\s+commons\s+attribution(?P<rest>.{0,60})", re.IGNORECASE | re.DOTALL)
-_PUBLIC_DOMAIN = re.compile(r"(?:in|within) the public domain|\bpublic domain (?:article|work)\b|U\.?S\.? government work", re.IGNORECASE)
+_PUBLIC_DOMAIN = re.compile(
+    r"(?:in|within) the public domain|\bpublic domain (?:article|work)\b|U\.?S\.? government work", re.IGNORECASE
+)
 _RESTRICTIONS = (
     ("nc", re.compile(r"non-?\s?commercial", re.IGNORECASE)),
     ("nd", re.compile(r"no-?\s?deriv", re.IGNORECASE)),

@@ -17,6 +17,7 @@ NAMED_OPEN, NAMED_CLOSE = "\x02", "\x03"  # around a citation by name
 SUP_OPEN, SUP_CLOSE = "\x04", "\x05"
 SUB_OPEN, SUB_CLOSE = "\x06", "\x07"
 
+_MARKS = re.compile("[\x01-\x07]")
 # Soft hyphen, zero-width space, word joiner, byte order mark: they split words without being seen.
 _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
 _SCRIPT = re.compile(f"[{SUP_OPEN}{SUB_OPEN}]([^{SUP_OPEN}{SUP_CLOSE}{SUB_OPEN}{SUB_CLOSE}]*)[{SUP_CLOSE}{SUB_CLOSE}]")
@@ -24,8 +25,9 @@ _SCRIPT = re.compile(f"[{SUP_OPEN}{SUB_OPEN}]([^{SUP_OPEN}{SUP_CLOSE}{SUB_OPEN}{
 _BETWEEN = "(?:[ ,;&\u2010-\u2015\u2212-]|and ){0,9}"
 _AROUND = "(?:[ ,;:&/.\u2010-\u2015\u2212-]|and ){0,9}"
 _ONE = f"(?:{CITATION}|{NAMED_OPEN}[^{NAMED_CLOSE}]*{NAMED_CLOSE})"
-_SOME = f"{_ONE}(?:{_AROUND}{_ONE})*"
-_LEAD = r"(?:(?:for (?:a )?reviews?,? )?(?:see|reviewed (?:in|by)|refs?\.?|references?|e\.g\.|i\.e\.|cf\.|also)[ ,]{0,2}){0,3}"
+_LEAD_WORD = r"(?:see|reviewed (?:in|by)|refs?\.?|references?|e\.g\.|i\.e\.|cf\.|also)"
+_LEAD = f"(?:(?:for (?:a )?reviews?,? )?{_LEAD_WORD}[ ,]{{0,2}}){{0,3}}"
+_SOME = f"{_ONE}(?:{_AROUND}{_LEAD}{_ONE})*"
 _BRACKETS = re.compile(rf"[\[(]{_AROUND}{_LEAD}{_SOME}{_AROUND}[\])]")
 _ONLY_CITATIONS = re.compile(rf"[\[(]?{_AROUND}{_SOME}{_AROUND}[\])]?")
 _ONLY_BETWEEN = re.compile(_BETWEEN)
@@ -48,11 +50,14 @@ def finish(text: str) -> str:
     text = " ".join(text.split())
     if not text.isascii():
         text = _INVISIBLE.sub("", text)
-    while SUP_OPEN in text or SUB_OPEN in text:
-        text = _SCRIPT.sub(_script, text)
+    if not _MARKS.search(text):
+        return text
+    while (resolved := _SCRIPT.sub(_script, text)) != text:
+        text = resolved
     if CITATION in text or NAMED_OPEN in text:
         text = _without_citations(text)
-    return text.strip()
+    # A mark whose partner is in another block (a figure within a superscript) is left.
+    return " ".join(_MARKS.sub("", text).split())
 
 
 def _without_citations(text: str) -> str:
@@ -63,7 +68,7 @@ def _without_citations(text: str) -> str:
     for number, part in enumerate(others, start=1):
         if number == len(others) or not _ONLY_BETWEEN.fullmatch(part):
             kept.append(_behind_citation(kept, part))
-    return "".join(kept).replace(NAMED_OPEN, "").replace(NAMED_CLOSE, "")
+    return "".join(kept)
 
 
 def _behind_citation(kept: list[str], part: str) -> str:

@@ -13,13 +13,12 @@ from typing import Any
 from lxml import etree
 
 from stages import jats_inline as inline
+from stages import jats_tags as tags
 from stages.jats_formula import mathml, tex
-from stages.jats_front import local_name
+from stages.xml import local_name
 
 MAX_HEADING = 6  # Markdown has no deeper heading; deeper sections share it
 
-# Short texts for tables of contents, which repeat the abstract.
-_BLURBS = frozenset({"graphical", "short", "teaser", "toc", "web-summary"})
 _PUNCTUATION = (".", ":", ";", ",", "-", "\u2013", "\u2014", "?", "!")
 
 
@@ -28,7 +27,7 @@ def article_text(article: Any) -> tuple[str | None, str]:
     title = _title(article)
     text = _Text()
     for abstract in article.iterfind("{*}front/{*}article-meta/{*}abstract"):
-        if abstract.get("abstract-type") not in _BLURBS:
+        if abstract.get("abstract-type") not in tags.BLURBS:
             text.add_abstract(abstract)
     for name in ("body", "back", "floats-group", "floats-wrap"):
         for part in article.iterfind(f"{{*}}{name}"):
@@ -197,7 +196,7 @@ class _Text:
         return False
 
     def start_xref(self, node: Any) -> bool:
-        is_citation = node.get("ref-type") in _CITATIONS
+        is_citation = node.get("ref-type") in tags.MARKERS
         if is_citation and inline.is_marker("".join(node.itertext())):
             self.frame.pieces.append(inline.CITATION)
             self.xref_ends.append("")
@@ -248,7 +247,7 @@ class _Text:
 
     def end_title(self, node: Any) -> None:
         self.frame.num_open -= 1
-        is_heading = local_name(node.getparent()) in _SECTIONS
+        is_heading = local_name(node.getparent()) in tags.SECTIONS
         self.flush("#" * min(self.level, MAX_HEADING) + " " if is_heading else "")
 
     def end_label(self, node: Any) -> None:
@@ -261,7 +260,7 @@ class _Text:
         if parent == "list-item" and text:
             self.frame.marker = text
         elif text:
-            points = parent in _CAPTIONED and not text.endswith(_PUNCTUATION)
+            points = parent in tags.CAPTIONED and not text.endswith(_PUNCTUATION)
             self.frame.label = f"{text}." if points else text
 
     def end_term(self, node: Any) -> None:
@@ -303,29 +302,8 @@ def _has_sibling(node: Any, name: str) -> bool:
 _Start = Callable[[_Text, Any], bool]
 _End = Callable[[_Text, Any], None]
 
-_CITATIONS = frozenset({"bibr", "ref", "fn", "table-fn", "aff", "author-notes", "corresp"})
-_SECTIONS = frozenset("abstract ack app fn-group glossary notes sec".split())
-_CAPTIONED = frozenset(
-    "boxed-text chem-struct-wrap fig fig-group media supplementary-material table-wrap table-wrap-group".split()
-)
-_FLOATS = _CAPTIONED | {"fn"}
-_BLOCKS = frozenset(
-    "address app-group array attrib back body caption def def-item def-list disp-quote floats-group floats-wrap speech statement "
-    "table-wrap-foot verse-group verse-line".split()
-)
-_INLINE = frozenset(
-    "abbrev alternatives article-title award-id bold chem-struct email ext-link fixed-case funding-source inline-formula "
-    "inline-supplementary-material institution institution-wrap italic milestone-end milestone-start monospace "
-    "named-content overline overline-start overline-end private-char roman sans-serif sc strike styled-content subtitle "
-    "target underline underline-start underline-end uri x".split()
-)
-_LEFT_OUT = frozenset(
-    "alt-text col colgroup custom-meta-group graphic hr index-term inline-graphic inline-media kwd-group long-desc "
-    "object-id permissions ref-list related-article related-object response sec-meta sub-article table".split()
-)
 _SPECIAL: dict[str, tuple[_Start, _End]] = {
     "break": (_Text.start_break, _Text.nothing),
-    "code": (_Text.inside, _Text.nothing),
     "label": (_Text.start_label, _Text.end_label),
     "list": (_Text.start_list, _Text.end_list),
     "list-item": (_Text.start_item, _Text.end_block),
@@ -341,11 +319,11 @@ _SPECIAL: dict[str, tuple[_Start, _End]] = {
     "xref": (_Text.start_xref, _Text.end_xref),
 }
 _FAMILIES: tuple[tuple[frozenset[str], tuple[_Start, _End]], ...] = (
-    (_INLINE, (_Text.inside, _Text.nothing)),
-    (_BLOCKS, (_Text.start_block, _Text.end_block)),
-    (_SECTIONS, (_Text.start_section, _Text.end_section)),
-    (_FLOATS, (_Text.start_float, _Text.end_float)),
-    (_LEFT_OUT, (_Text.skip, _Text.nothing)),
+    (tags.INLINE, (_Text.inside, _Text.nothing)),
+    (tags.BLOCKS, (_Text.start_block, _Text.end_block)),
+    (tags.SECTIONS, (_Text.start_section, _Text.end_section)),
+    (tags.FLOATS, (_Text.start_float, _Text.end_float)),
+    (tags.LEFT_OUT, (_Text.skip, _Text.nothing)),
 )
 
 

@@ -15,7 +15,7 @@ _EXTENSIONS = (_LONG_NAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XG
 
 
 class TarDamage(Exception):  # noqa: N818 - it ends an archive; readers turn it into lost bytes
-    """Why the archive cannot be read further; `kind` is `truncated` or `corrupt`, as of a `stages.compressed.Damage`."""
+    """Why the archive cannot be read further. `kind`: `truncated` or `corrupt`, as of `stages.compressed.Damage`."""
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(detail)

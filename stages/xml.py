@@ -17,7 +17,9 @@ from curate.core.errors import DataError
 # About 250 bytes a node: 4 million tags are some 500 MB. The largest article measured has 60 thousand.
 MAX_TAGS = 4_000_000
 
-_DECLARED_ENCODING = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9._-]{1,40})[\"']")
+_DECLARED_ENCODING = re.compile(
+    rb"\A(?:\xef\xbb\xbf)?\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9._-]{1,40})[\"']"
+)
 # Encodings that do not hide markup: in UTF-7, say, `<!ENTITY` has other bytes.
 _ENCODINGS = re.compile(r"utf-8|ascii|iso8859-\d+|cp125\d|gb2312|gbk|gb18030|big5|shift_jis|euc_jp|euc_kr|koi8-[ru]")
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -44,6 +46,12 @@ def parse(data: bytes) -> Any:
 def pull_parser(**options: Any) -> Any:
     """A parser to be fed with pieces of `with_known_entities(as_safe_utf8(data))`."""
     return etree.XMLPullParser(**_options(), **options)
+
+
+def local_name(element: Any) -> str:
+    """The tag without its namespace."""
+    tag: str = element.tag
+    return tag.rpartition("}")[2]
 
 
 def _options() -> dict[str, Any]:

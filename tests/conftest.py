@@ -1,4 +1,4 @@
-"""Fixtures for all tests: real data beside the repository, a real S3 server, output locations."""
+"""Fixtures for all tests: real data beside the repository, a real S3 server, output locations, the real command."""
 
 import contextlib
 import ctypes
@@ -13,13 +13,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import boto3
 import botocore.config
 import botocore.exceptions
 import pytest
+
+from tests.command import command, manifest_of, runs_of
 
 BUCKET = "curate-tests"
 WEED = Path(sys.executable).parent / "weed"
@@ -62,6 +65,42 @@ def output_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "output")
     url: str = request.getfixturevalue("s3_url")
     return url
+
+
+@pytest.fixture
+def curate() -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """Runs `curate` as a user does, in a process of its own."""
+
+    def run(*arguments: Any, code: int = 0, **environment: str) -> "subprocess.CompletedProcess[str]":
+        done = subprocess.run(
+            command(*arguments), env=os.environ | environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
+
+
+@pytest.fixture
+def start() -> Callable[..., "subprocess.Popen[str]"]:
+    """Starts `curate` and does not wait."""
+
+    def begin(*arguments: Any) -> "subprocess.Popen[str]":
+        return subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return begin
+
+
+@pytest.fixture
+def read_manifest() -> Callable[[str | Path], dict[str, Any]]:
+    """See manifest_of."""
+    return manifest_of
+
+
+@pytest.fixture
+def units_run() -> Callable[[str | Path], list[dict[str, dict[str, int]]]]:
+    """See runs_of."""
+    return runs_of
 
 
 def use_environment(monkeypatch: pytest.MonkeyPatch, settings: Mapping[str, str]) -> None:

@@ -1,6 +1,8 @@
 """What Hypothesis draws for tests of stages: texts, batches of documents, and ways to cut them."""
 
 import importlib.util
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +17,10 @@ NASTY = (
     *".#*-\u2022\u2023\u25cf\u2026(),!'\"",
     *"aZ0\u00e9\u00df\u0130\u03b1\u0434\u05d0\u0e01\u4e2d\ud55c\u00aa\u2160\u00b2",
     *"\U0001d49c\U0001f600\U00020000\U0010ffff",
-    *("...", "\u2026\n", "the", "The,", "(with)", "be", "to", "of", "and", "that", "have", "x" * 30, "\n- ", "\n\u2022 "),
+    *("...", "\u2026\n", "\n- ", "\n\u2022 ", "x" * 30),
+    *("the", "The,", "(with)", "be", "to", "of", "and", "that", "have"),
 )
-WORDS = ("the", "patients", "of", "were", "treated", "\u4e2d\u6587", "caf\u00e9.", "...", "#", "- item", "Bonjour", "\u0434\u0430")
+WORDS = ("the", "patients", "of", "were", "treated", "\u4e2d\u6587", "caf\u00e9.", "...", "#", "- item", "\u0434\u0430")
 
 texts = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=60),
@@ -29,7 +32,7 @@ texts = st.one_of(
 cuts = st.lists(st.integers(0, 12), max_size=4)
 
 
-def documents(texts: list[str | None]) -> pa.RecordBatch:
+def documents(texts: Sequence[str | None]) -> pa.RecordBatch:
     """A batch with an id and a name for each text."""
     numbers = range(len(texts))
     columns = {
@@ -43,7 +46,7 @@ def documents(texts: list[str | None]) -> pa.RecordBatch:
 def slices(batch: pa.RecordBatch, cuts: list[int]) -> list[pa.RecordBatch]:
     """The batch in parts, some of them empty, none of them copied."""
     bounds = [0, *sorted(min(cut, batch.num_rows) for cut in cuts), batch.num_rows]
-    return [batch.slice(start, stop - start) for start, stop in zip(bounds, bounds[1:], strict=False)]
+    return [batch.slice(start, stop - start) for start, stop in itertools.pairwise(bounds)]
 
 
 def language_model() -> Path:

@@ -6,6 +6,7 @@
       StageError     a bug in a stage; the message names it                 exit 1
       StorageError   storage failed; try again                              exit 6
       ClusterError   the cluster was lost or gave no worker; try again      exit 6
+      WaitingError   other jobs still hold units; run again                 exit 3
       BalanceError   too many quarantined, or the books do not balance      exit 5
       OutputError    the output belongs to another plan                     exit 4
 
@@ -59,6 +60,12 @@ class ClusterError(CurateError):
     """The cluster that does the work was lost, or gives no workers."""
 
     exit_code = 6
+
+
+class WaitingError(CurateError):
+    """This job did its share, and other jobs are not done with theirs."""
+
+    exit_code = 3
 
 
 class BalanceError(CurateError):

@@ -35,8 +35,10 @@ from curate.engine.receipt import Receipt
 from curate.engine.units import Unit
 from curate.plan.plan import Plan
 
-# Ray reads this when it is imported. Its node is then 127.0.0.1, so that its servers listen on loopback alone.
+# Ray reads these when it is imported: its own node is then 127.0.0.1, so that its servers listen on loopback alone,
+# and it does not print what we tell in fewer words (a worker that died).
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
 
 import ray
 
@@ -80,6 +82,7 @@ def open_cluster(context: Context, address: str | None, workers: int | None) -> 
 def _started_here(workers: int | None) -> Iterator[None]:
     """A Ray of our own on loopback, that ends with this process, however it ends; its files go with it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "10")
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else Ray puts one into the home folder
     parent = tempfile.gettempdir()
     folder = tempfile.mkdtemp(prefix="curate-ray-", dir=parent if len(parent) < MAX_FOLDER - 20 else "/tmp")
@@ -243,9 +246,13 @@ class Cluster:
             time.sleep(1.0)
             return []
         calls = list(self._calls)
-        ready, _ = ray.wait(calls, timeout=1.0)
-        if ready and len(calls) > 1:
-            ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0)
+        try:
+            ready, _ = ray.wait(calls, timeout=1.0)
+            if ready and len(calls) > 1:
+                ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0)
+        except SystemExit:  # what the handler of SIGTERM raised, but Ray made another one of it
+            signal.raise_signal(signal.SIGTERM)
+            raise
         ended = set(ready)
         return [reference for reference in calls if reference in ended]
 

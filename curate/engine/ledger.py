@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from curate.core.schema import ORIGIN
 from curate.core.stage import Quarantined
+from curate.core.storage import Storage
 from manifests.layout import ledger_schema
 
 LEDGER = ledger_schema()
@@ -68,6 +70,18 @@ def rows_from_reader(found: Iterable[Quarantined], source: str, stage: str) -> p
         "detail": pa.array([item.detail or None for item in found], pa.string()),
     }
     return _ledger_batch(columns, len(found))
+
+
+def first_quarantined(storage: Storage, outputs: Iterable[dict[str, Any]], source: str) -> str:
+    """A quarantined record of a source, in words: where it lies, why, and its name."""
+    for output in outputs:
+        with storage.open(output["key"]) as file:
+            table = pq.read_table(file, filters=[("fate", "=", "quarantined"), ("source", "=", source)])
+        if table.num_rows:
+            row = table.slice(0, 1).to_pylist()[0]
+            why = f"{row['reason']}: {row['detail']}" if row["detail"] else row["reason"]
+            return f"{row['origin']['key']} at byte {row['origin']['offset']} ({why}) {row['name']}"
+    return "none that is named"
 
 
 def _ledger_batch(columns: dict[str, Any], num_rows: int) -> pa.RecordBatch:

@@ -30,7 +30,10 @@ class Executor(Protocol):
     """Does units, in any order, and gives their receipts as they come."""
 
     def execute(self, units: Iterable[Unit]) -> Iterator[Receipt]:
-        """Receipts of all units, each once. Raises the first CurateError that stays after retries."""
+        """Receipts of all units, each once. Raises the first CurateError that stays after retries.
+
+        Takes a unit when it can be begun, not before: until then another job may do it.
+        """
 
 
 @contextmanager
@@ -118,18 +121,21 @@ class Workers:
 
     def execute(self, units: Iterable[Unit]) -> Iterator[Receipt]:
         """See Executor."""
-        waiting = deque(units)
-        while waiting or any(worker.unit for worker in self._workers):
+        fresh, again = iter(units), deque[Unit]()
+        while True:
             for worker in self._workers:
-                if worker.unit is None and waiting:
-                    following = waiting.popleft()
-                    worker.give(following, self._suspicions.get(following.key))
+                if worker.unit is None:
+                    following = again.popleft() if again else next(fresh, None)
+                    if following is not None:
+                        worker.give(following, self._suspicions.get(following.key))
+            if not any(worker.unit for worker in self._workers):
+                return
             for worker in self._ready():
                 answer = worker.answer()
                 if isinstance(answer, str):
                     worker.record = answer
                 elif answer is None:
-                    waiting.extendleft(self._bury(worker))
+                    again.extendleft(self._bury(worker))
                 elif isinstance(answer, BaseException):
                     raise answer
                 else:

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -77,7 +75,9 @@ def order(split: str, allocation: Allocation, first: int, num_rows: int) -> tupl
     them apart, one after the other. Numbers past a group's rows begin again at its first.
     """
     counts = np.array(allocation.places, np.int64)
-    if split == TRAIN:
+    if split == TRAIN and (counts > 0).sum() > 1:
+        from curate.engine.error_feedback import error_feedback  # loads numba, which only a mix needs
+
         group = error_feedback(counts, first + num_rows)
     else:
         group = np.repeat(np.arange(len(counts)), counts)[: first + num_rows]
@@ -86,21 +86,3 @@ def order(split: str, allocation: Allocation, first: int, num_rows: int) -> tupl
         mine = group == index
         number[mine] = np.arange(int(mine.sum()))
     return group[first:].astype(np.int64), number[first:]
-
-
-@numba.njit("int64[::1](int64[::1], int64)", cache=True, nogil=True)
-def error_feedback(counts: Any, stop: int) -> Any:
-    """The group at each of the first `stop` places: the one furthest behind its share, the first of equals."""
-    total = counts.sum()
-    given = np.zeros(len(counts), np.int64)
-    chosen = np.empty(stop, np.int64)
-    for place in range(stop):
-        best = -1
-        most = np.int64(0)
-        for index in range(len(counts)):
-            behind = counts[index] * (place + 1) - given[index] * total
-            if given[index] < counts[index] and (best < 0 or behind > most):
-                best, most = index, behind
-        given[best] += 1
-        chosen[place] = best
-    return chosen

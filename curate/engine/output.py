@@ -6,7 +6,9 @@ from typing import Any
 
 from curate.core.errors import OutputError
 from curate.core.hashing import canonical_json
-from curate.core.storage import Storage
+from curate.core.storage import NotFound, Storage
+from curate.engine.crash import crash_point
+from curate.engine.receipt import put_named
 from curate.plan.plan import Plan
 
 PLAN = "PLAN"
@@ -14,31 +16,60 @@ PLAN = "PLAN"
 
 def previous_plan(storage: Storage) -> dict[str, Any] | None:
     """The plan that holds the output, {plan_id, description}, or None for a fresh output."""
-    if storage.stat(PLAN) is None:
-        return None
-    pointer = json.loads(storage.read(PLAN))
-    previous: dict[str, Any] = json.loads(storage.read(f"work/plans/{pointer['plan_id']}.json"))
-    return previous
+    pointer = read_pointer(storage)
+    return None if pointer is None else read_plan(storage, pointer["plan_id"])
 
 
 def claim(storage: Storage, plan: Plan, replace: bool) -> dict[str, Any] | None:
-    """Make the output this plan's; returns the plan that held it before, if another.
+    """Make the output this plan's; returns the plan that held it before, if another: its units may be reused.
 
+    Any number of jobs may claim it at once, and a run that goes on gets the same answer as the first.
     Raises OutputError (nothing was done) where another plan holds it and `replace` is false.
     """
-    stored = storage.stat(PLAN)
-    previous = previous_plan(storage)
-    if previous is not None and previous["plan_id"] == plan.plan_id:
+    crash_point("plan.before-claim")
+    while True:
+        stored = storage.stat(PLAN)  # before the plan is read: if it changes after this, the swap fails
+        pointer = read_pointer(storage)
+        if pointer is not None and pointer["plan_id"] == plan.plan_id:
+            return read_plan(storage, pointer["previous"]) if pointer["previous"] else None
+        previous = None if pointer is None else read_plan(storage, pointer["plan_id"])
+        if previous is not None and not replace:
+            change = explain_change(previous, plan)
+            raise OutputError(f"{plan.output} belongs to another plan: {change}; --replace gives it to this one")
+        description = {"plan_id": plan.plan_id, "description": plan.description}
+        put_named(storage, plan_key(plan.plan_id), canonical_json(description))
+        crash_point("plan.after-plan-put")
+        body = canonical_json({"plan_id": plan.plan_id, "previous": previous["plan_id"] if previous else None})
+        if storage.swap(PLAN, body, stored.tag if stored else None):
+            crash_point("plan.after-claim")
+            return previous
+
+
+def check_claim(storage: Storage, plan: Plan) -> None:
+    """Raise OutputError if the output is no longer this plan's."""
+    pointer = read_pointer(storage)
+    if pointer is None or pointer["plan_id"] != plan.plan_id:
+        raise OutputError(f"{plan.output} was given to another plan while this one ran; --replace takes it back")
+
+
+def read_pointer(storage: Storage) -> dict[str, Any] | None:
+    """What `PLAN` says: {plan_id, previous: the id of the plan that held the output before, or None}."""
+    try:
+        pointer: dict[str, Any] = json.loads(storage.read(PLAN))
+    except NotFound:
         return None
-    if previous is not None and not replace:
-        raise OutputError(
-            f"{plan.output} belongs to another plan: {explain_change(previous, plan)}; --replace gives it to this one"
-        )
-    body = canonical_json({"plan_id": plan.plan_id, "description": plan.description})
-    storage.put(f"work/plans/{plan.plan_id}.json", body)
-    if not storage.swap(PLAN, canonical_json({"plan_id": plan.plan_id}), stored.tag if stored else None):
-        return claim(storage, plan, replace)
-    return previous
+    return pointer
+
+
+def read_plan(storage: Storage, plan_id: str) -> dict[str, Any]:
+    """{plan_id, description} of a plan that once held the output."""
+    plan: dict[str, Any] = json.loads(storage.read(plan_key(plan_id)))
+    return plan
+
+
+def plan_key(plan_id: str) -> str:
+    """Where the description of a plan lies; the name is its digest."""
+    return f"work/plans/{plan_id}.json"
 
 
 def explain_change(previous: dict[str, Any], plan: Plan, max_changes: int = 3) -> str:

@@ -10,41 +10,14 @@ from curate.core.errors import BalanceError, OutputError
 from curate.core.hashing import canonical_json, sha256
 from curate.core.storage import Storage
 from curate.engine.context import Context, Seal
+from curate.engine.crash import crash_point
+from curate.engine.output import check_claim
 from curate.engine.phases import allocation, byte_counts, merged_counts, pipeline, split_names, total
 from curate.plan.plan import Plan
 from manifests.layout import split_digest
+from manifests.sums import FATES, broken_sums, sum_rules
 
 MANIFEST = "MANIFEST"
-FATES = ("kept", "dropped", "merged", "quarantined")
-
-# Each means sum(left) == sum(right), over the manifest's own values; `curate verify` executes them.
-SUMS = [
-    {"name": "records", "left": ["records.in"], "right": [f"records.{fate}" for fate in FATES]},
-    {
-        "name": "bytes",
-        "left": ["bytes.content"],
-        "right": ["bytes.records", "bytes.framing", "bytes.skipped", "bytes.lost"],
-    },
-    {
-        "name": "tokens",
-        "left": ["tokens.sent"],
-        "right": ["tokens.in_rows", "tokens.not_needed", "tokens.tail", "tokens.merged", "tokens.quarantined"],
-    },
-]
-
-
-def sum_rules(plan: Plan) -> list[dict[str, Any]]:
-    """The rules of this plan's manifest."""
-    splits = split_names(plan)
-    return [
-        *SUMS,
-        {
-            "name": "tokens in rows",
-            "left": ["tokens.in_rows", "tokens.repeated"],
-            "right": [f"splits.{name}.tokens" for name in splits],
-        },
-        {"name": "documents", "left": ["records.kept"], "right": [f"splits.{name}.documents" for name in splits]},
-    ]
 
 
 def finished_manifest(storage: Storage, plan: Plan) -> str | None:
@@ -88,42 +61,42 @@ class Sealed:
 
 def publish(context: Context, dataset: str, sealed: Sealed) -> dict[str, Any]:
     """Put `manifest.json` and move `MANIFEST` to it; returns the manifest. Raises BalanceError."""
-    plan, storage = context.plan, context.storage
-    manifest = build(plan, dataset, sealed)
+    manifest = build(context.plan, dataset, sealed)
     check_sums(manifest)
-    body = canonical_json(manifest)
-    key = f"{dataset[:12]}/manifest.json"
-    if not storage.put(key, body) and storage.read(key) != body:
-        raise OutputError(f"{plan.output}/{key} is there with other content; was it made by another version of curate?")
-    pointer = canonical_json({"dataset_id": dataset, "manifest": key, "sha256": sha256(body)})
-    move_pointer(storage, pointer)
-    storage.put(done_key(plan, dataset), b"{}")
+    put_manifest(context.storage, context.plan, dataset, manifest)
     return manifest
 
 
-def move_pointer(storage: Storage, pointer: bytes) -> None:
-    """Let `MANIFEST` name this dataset. Another run of the same plan may have done it already."""
-    stored = storage.stat(MANIFEST)
-    if stored is not None and storage.read(MANIFEST) == pointer:
-        return
-    if not storage.swap(MANIFEST, pointer, stored.tag if stored else None):
-        move_pointer(storage, pointer)
+def put_manifest(storage: Storage, plan: Plan, dataset: str, manifest: dict[str, Any]) -> None:
+    """Put `manifest.json`, move `MANIFEST` to it, and say that the plan is done. Every job of a plan may do it."""
+    body = canonical_json(manifest)
+    key = f"{dataset[:12]}/manifest.json"
+    crash_point("manifest.before-manifest")
+    if not storage.put(key, body) and storage.read(key) != body:
+        raise OutputError(f"{plan.output}/{key} is there with other content; was it made by another version of curate?")
+    pointer = canonical_json({"dataset_id": dataset, "manifest": key, "sha256": sha256(body)})
+    crash_point("manifest.after-manifest-before-pointer")
+    move_pointer(storage, plan, pointer)
+    crash_point("manifest.after-pointer-before-done")
+    storage.put(done_key(plan, dataset), b"{}")
+
+
+def move_pointer(storage: Storage, plan: Plan, pointer: bytes) -> None:
+    """Let `MANIFEST` name this dataset, unless another job has done it. Raises OutputError if the plan was replaced."""
+    while True:
+        stored = storage.stat(MANIFEST)
+        if stored is not None and storage.read(MANIFEST) == pointer:
+            return
+        check_claim(storage, plan)  # after the stat: a plan that takes the output later than this also publishes later
+        if storage.swap(MANIFEST, pointer, stored.tag if stored else None):
+            return
 
 
 def check_sums(manifest: dict[str, Any]) -> None:
     """Raise BalanceError where a sum rule does not hold."""
-    for rule in manifest["sums"]:
-        left, right = (sum(value_at(manifest, path) for path in rule[side]) for side in ("left", "right"))
-        if left != right:
-            raise BalanceError(f"{rule['name']} do not balance: {rule['left']} is {left}, {rule['right']} is {right}")
-
-
-def value_at(manifest: dict[str, Any], path: str) -> int:
-    """The number at a dotted path."""
-    value: Any = manifest
-    for part in path.split("."):
-        value = value[part]
-    return int(value)
+    broken = list(broken_sums(manifest, manifest["sums"]))
+    if broken:
+        raise BalanceError("; ".join(broken))
 
 
 def build(plan: Plan, dataset: str, sealed: Sealed) -> dict[str, Any]:
@@ -157,7 +130,7 @@ def build(plan: Plan, dataset: str, sealed: Sealed) -> dict[str, Any]:
         },
         "exports": {},
         "pipeline": pipeline(plan),
-        "sums": sum_rules(plan),
+        "sums": sum_rules(),
     }
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from curate.core.errors import StageError, StorageError
 from curate.core.hashing import canonical_json, sha256
-from curate.core.storage import Storage
+from curate.core.storage import NotFound, Storage
+from curate.engine.crash import crash_point
 from curate.engine.units import Unit
 
 Receipt = dict[str, Any]
@@ -58,20 +59,25 @@ def receipt_key(unit_key: str) -> str:
 
 def commit(storage: Storage, unit: Unit, result: Result) -> Receipt:
     """Put the data, then the receipt. Raises StageError where another attempt made something else."""
-    outputs = []
+    outputs: list[dict[str, Any]] = []
+    crash_point("unit.before-first-output")
     for artifact in result.artifacts:
+        if outputs:
+            crash_point("unit.between-outputs")
         output = artifact.output()
         put_named(storage, output["key"], artifact.data)
         outputs.append(output)
     receipt = {"unit": unit.key, "phase": unit.phase, "spec": unit.spec, "outputs": outputs, "facts": result.facts}
     body = canonical_json(receipt)
     key = receipt_key(unit.key)
+    crash_point("unit.after-data-before-receipt")
     if not storage.put(key, body):
         other = storage.read(key)
         if other != body:
             raise StageError(
                 f"{unit.phase}: two attempts at one unit differ: {first_difference(json.loads(other), receipt)}"
             )
+    crash_point("unit.after-receipt-before-return")
     return receipt
 
 
@@ -115,6 +121,15 @@ def load_receipts(storage: Storage, units: Iterable[Unit], num_threads: int = 16
     with ThreadPoolExecutor(num_threads) as threads:
         found = zip(wanted, threads.map(load, wanted), strict=True)
         return {key: receipt for key, receipt in found if receipt is not None}
+
+
+def find_receipt(storage: Storage, unit: Unit) -> Receipt | None:
+    """The receipt of one unit if it counts, asked for without a listing."""
+    try:
+        receipt: Receipt = json.loads(storage.read(receipt_key(unit.key)))
+    except NotFound:
+        return None
+    return receipt if outputs_exist(storage, [receipt], {}) else None
 
 
 def data_sizes(storage: Storage) -> dict[str, int]:

@@ -10,7 +10,8 @@ lies in storage, so a run that was killed anywhere goes on where its receipts en
 from curate.core.errors import BalanceError
 from curate.core.hashing import canonical_json
 from curate.engine import phases
-from curate.engine.context import Context, Seal, seal_key
+from curate.engine.context import Context, Seal, outputs_of, seal_key
+from curate.engine.ledger import first_quarantined
 from curate.engine.local import Executor, open_executor
 from curate.engine.output import claim
 from curate.engine.passes import exchanges, passes
@@ -134,7 +135,9 @@ class Run:
             found = phases.quarantined_of(name, seals, packed)
             if sum(found.values()) > self._plan.max_quarantined * num_records:
                 reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(found.items()))
+                outputs = outputs_of([unit for seal in [*seals, *packed] for unit in seal["units"]], "ledger")
+                example = first_quarantined(self._context.storage, outputs, name)
                 raise BalanceError(
-                    f"{name}: {sum(found.values())} of {num_records} records are quarantined ({reasons}); "
-                    f"limits.max_quarantined allows a share of {self._plan.max_quarantined}"
+                    f"{name}: {sum(found.values())} of {num_records} records are quarantined ({reasons}), for example "
+                    f"{example}; limits.max_quarantined allows a share of {self._plan.max_quarantined}"
                 )

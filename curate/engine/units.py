@@ -8,6 +8,7 @@ from typing import Any
 from curate.core.hashing import canonical_json, digest
 from curate.core.stage import Input, Reader, Slice
 from curate.core.storage import Storage
+from curate.engine.crash import crash_point
 from curate.engine.passes import passes
 from curate.plan.plan import Plan, Run, Source
 
@@ -130,7 +131,8 @@ def record_units(storage: Storage, plan: Plan, source: Source, previous_plan_id:
     if slices is None:
         slices = plan_units(storage, plan, source, previous_plan_id)
         if not storage.put(key, canonical_json([[slice_to_json(piece) for piece in one] for one in slices])):
-            slices = read_units(storage, key) or []
+            slices = load_units(storage, key)
+        crash_point("plan.after-unit-list")
     return [document_unit(plan, source, one) for one in slices]
 
 
@@ -142,8 +144,11 @@ def plan_units(storage: Storage, plan: Plan, source: Source, previous_plan_id: s
 
 def read_units(storage: Storage, key: str) -> list[list[Slice]] | None:
     """A recorded list of units, or None."""
-    if storage.stat(key) is None:
-        return None
+    return None if storage.stat(key) is None else load_units(storage, key)
+
+
+def load_units(storage: Storage, key: str) -> list[list[Slice]]:
+    """A list of units that is there. Raises NotFound."""
     return [[slice_from_json(row) for row in one] for one in json.loads(storage.read(key))]
 
 

@@ -220,7 +220,7 @@ def _source(
 ) -> tuple[Source, dict[str, Any]]:
     """A source with its columns and inputs, and its description."""
     use = chain.read.path.text
-    columns = trace_columns(chain.source, use, reader, [(one.step, one.place) for one in placed])
+    columns = trace_columns(chain.source, chain.read.path, reader, [(one.step, one.place) for one in placed])
     written = chain.read.options.values["paths"]
     paths = [
         path for path in (written.values if isinstance(written, Items) else (written,)) if isinstance(path, Scalar)

@@ -7,18 +7,24 @@ import pyarrow as pa
 from curate.core.errors import PlanError, suggestion
 from curate.core.schema import IDENTITY
 from curate.core.stage import Columns, Map, Reader
-from curate.plan.load import Place
+from curate.plan.load import Place, Scalar
 from curate.plan.plan import Step
 
 TEXT = "text"
+OWN_COLUMNS = frozenset({"cluster", "rank", "row"})  # the engine gives them to documents at an Exchange
 
 
-def trace_columns(source: str, use: str, reader: Reader, steps: Sequence[tuple[Step, Place]]) -> tuple[Columns, ...]:
-    """The columns after the reader and after each step.
+def trace_columns(
+    source: str, read: Scalar, reader: Reader, steps: Sequence[tuple[Step, Place]]
+) -> tuple[Columns, ...]:
+    """The columns after the reader, whose `use` is `read`, and after each step.
 
-    A Map that changes the text takes the columns with it that were made from the text as it was.
-    Raises PlanError, at the place of the step, where a step reads a column that is not there.
+    A Map that changes the text takes the columns with it that were made from the text as it was. An
+    Exchange reads columns and changes none. Raises PlanError, at the place of the step, where a step
+    reads a column that is not there, or adds one that the engine keeps for itself.
     """
+    use = read.text
+    _refuse_own(use, reader.adds, read.place)
     trace = _Trace({**IDENTITY, **reader.adds})
     found: list[Columns] = [dict(trace.columns)]
     for number, (step, place) in enumerate(steps):
@@ -27,6 +33,7 @@ def trace_columns(source: str, use: str, reader: Reader, steps: Sequence[tuple[S
                 chain = " -> ".join([use, *(before.use for before, _ in steps[:number])])
                 raise _missing(column, step, place, trace, f"source {source!r}: {chain}")
         if isinstance(step.stage, Map):
+            _refuse_own(step.use, step.stage.adds, place)
             trace.change(step.stage, step.use)
         found.append(dict(trace.columns))
     return tuple(found)
@@ -53,6 +60,12 @@ class _Trace:
         self._derived -= gone.keys()
         if {TEXT, *self._derived}.intersection(stage.columns_read()):
             self._derived |= adds.keys() - {TEXT}
+
+
+def _refuse_own(use: str, adds: Columns, place: Place) -> None:
+    taken = OWN_COLUMNS & adds.keys()
+    if taken:
+        raise place.error(f"{use} adds the column {min(taken)!r}, a name that curate keeps for its own")
 
 
 def _missing(column: str, step: Step, place: Place, trace: _Trace, chain: str) -> PlanError:

@@ -1,6 +1,7 @@
 """The keys of pipeline.yaml outside `documents`, their types and their defaults."""
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal
 
 from curate.core.stage import Asset
@@ -30,6 +31,11 @@ PLANNED_STAGES = frozenset(
 )
 
 Mark = Literal["document", "none"]
+
+
+def exact(share: float) -> Fraction:
+    """A share as it is written: 0.1 is one tenth, so that ten of them are all."""
+    return Fraction(repr(share))
 
 
 def _check(holds: bool, message: str) -> None:
@@ -89,7 +95,9 @@ class DatasetKeys:
         splits = self.splits or {}
         _check(splits.keys() <= {"validation", "test"}, "splits may name validation and test; the rest is train")
         _check(all(share > 0 for share in splits.values()), "the shares of splits must be above 0")
-        _check(sum(splits.values()) < 1, "the shares of splits leave nothing to train")
+        _check(sum(map(exact, splits.values())) < 1, "the shares of splits leave nothing to train")
+        exports = self.exports or ()
+        _check(len(set(exports)) == len(exports), "exports names one format twice")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,7 +68,7 @@ def _make(use: Use, families: tuple[type, ...], where: str, skip: tuple[str, ...
         raise place.error(f"{path} is not a stage: a class derived from Reader, Map, Filter or Exchange")
     if not issubclass(cls, families):
         family = next(family for family in FAMILIES if issubclass(cls, family))
-        wanted = " or a ".join(family.__name__ for family in families)
+        wanted = " or ".join(family.__name__ for family in families)
         raise place.error(f"{path} is of the family {family.__name__}; '{where}' wants a {wanted}")
     if inspect.isabstract(cls) or not dataclasses.is_dataclass(cls):
         lack = ", ".join(sorted(getattr(cls, "__abstractmethods__", ()))) or "the dataclass decorator"

@@ -14,6 +14,14 @@ from manifests.sums import BYTES, FATES, broken_sums, sum_rules
 
 NUM_REASONS = 12  # shown on a terminal; `report` has all
 WIDTH = 100
+TOKENS = {
+    "sent": "sent",
+    "in_rows": "in rows",
+    "not_needed": "not needed by the mix",
+    "tail": "left in the last tails",
+    "merged": "of merged records",
+    "quarantined": "of quarantined records",
+}
 
 
 def report(url: str) -> Json:
@@ -94,12 +102,13 @@ def _bytes(facts: Json) -> Table:
 
 def _verdict(facts: Json) -> str:
     tokens = facts["tokens"]
-    sent = (
-        f"Tokens: {tokens['sent']:,} sent, {tokens['in_rows']:,} in rows, {tokens['tail']:,} left in the last tails.\n"
-    )
+    fates = ", ".join(f"{tokens[key]:,} {words}" for key, words in TOKENS.items() if tokens[key])
+    lines = [f"Tokens: {fates}."]
+    if tokens["repeated"]:
+        lines.append(f"Later epochs repeat {tokens['repeated']:,} of them.")
     if facts["balanced"]:
-        return sent + "Balanced: every record has one fate and every byte is accounted for."
-    return "\n  ".join([sent + "NOT BALANCED:", *facts["unbalanced"]])
+        return "\n".join([*lines, "Balanced: every record has one fate and every byte is accounted for."])
+    return "\n".join([*lines, "NOT BALANCED:", *(f"  {line}" for line in facts["unbalanced"])])
 
 
 def _table(title: str, names: tuple[str, ...], lines: Iterable[tuple[str | int, ...]]) -> Table:

@@ -78,7 +78,8 @@ def _place(dataset: Dataset, id: bytes, split: str, row: int) -> Json:
             document_tokens = line["document_tokens"]
             place = {"row": i * rows_per_shard + line["row"], "shard": dataset.key(shards[i]["rows"]["key"])}
             pieces.append(place | {name: line[name] for name in ("start", "length", "token_offset")})
-        if document_tokens == sum(piece["length"] for piece in pieces):
+        covered = {piece["token_offset"]: piece["length"] for piece in pieces}  # later epochs repeat pieces
+        if document_tokens == sum(covered.values()):
             break
-    pieces.sort(key=lambda piece: piece["token_offset"])
+    pieces.sort(key=lambda piece: (piece["token_offset"], piece["row"]))
     return {"shard": dataset.key(shards[home]["rows"]["key"]), "document_tokens": document_tokens, "pieces": pieces}

@@ -7,6 +7,8 @@ The hash of a unit is FNV-1a of 64 bits over its folded code points, and `mix64`
 of a shingle is the low 32 bits of a chain of multiplications over its units. Permutations are the
 scheme `affine32` of datasketch 2.0 with its own parameters, so that its `MinHash` gives the same
 signatures for the same hashes. tests/stages/reference_minhash.py holds all of it in plain Python.
+
+All of it is in one file, the meaning of flags too: what is compiled is cached until this file changes.
 """
 
 import functools
@@ -160,7 +162,7 @@ def _second_parts() -> set[int]:
 
 def _compiled(*signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     # Cached on disk, so that a node compiles once; without the lock, so that threads run at once.
-    return numba.njit(signature, cache=True, nogil=True)  # type: ignore[no-any-return]
+    return numba.njit(signature, cache=True, nogil=True)
 
 
 def _constant(dtype: Any, num_dimensions: int) -> Any:
@@ -187,7 +189,7 @@ def _chain(value: np.uint64, unit: np.uint64) -> np.uint64:
 
 
 @_compiled(_constant(_u8, 1), _i64, _i64)
-def _code_point(data: Bytes, at: int, end: int) -> tuple[int, int]:
+def _code_point(data: Bytes, at: int, end: int) -> tuple[Any, int]:
     """The code point at a position before `end`, and its bytes; bytes that are no UTF-8 are one each."""
     first = np.int64(data[at])
     if first < 0x80:
@@ -221,7 +223,7 @@ def _permute(
     shingle: np.uint64, factors: NDArray[np.uint32], terms: NDArray[np.uint32], lowest: NDArray[np.uint32]
 ) -> None:
     """Lower each value of a signature to what its permutation makes of a shingle."""
-    value = np.uint32(shingle)
+    value = np.uint32(shingle ^ (shingle >> _S32))
     value ^= value >> _S16
     value = np.uint32(value * _H1)
     value ^= value >> _S13
@@ -229,6 +231,15 @@ def _permute(
     value ^= value >> _S16
     for k in range(len(lowest)):
         lowest[k] = min(lowest[k], np.uint32(factors[k] * value + terms[k]))
+
+
+@_compiled(_u64[::1], _i64)
+def _shingle(recent: Words, count: int) -> np.uint64:
+    """The hash of the last units, which lie in a ring; `count` units were put into it."""
+    shingle = np.uint64(0)
+    for k in range(len(recent)):
+        shingle = _chain(shingle, recent[(count + k) % len(recent)])
+    return shingle
 
 
 @_compiled(
@@ -269,10 +280,7 @@ def _sign(
                 recent[count % ngram] = unit_1
                 count += 1
                 if count >= ngram:
-                    shingle = np.uint64(0)
-                    for k in range(ngram):
-                        shingle = _chain(shingle, recent[(count + k) % ngram])
-                    _permute(shingle ^ (shingle >> _S32), factors, terms, signatures[text])
+                    _permute(_shingle(recent, count), factors, terms, signatures[text])
                 unit_1, unit_2, is_open = _FNV_BASIS, _BASIS_2, False
             if folded:
                 if not is_open:
@@ -280,7 +288,7 @@ def _sign(
                 unit_1 = (unit_1 ^ folded) * _FNV_PRIME
                 unit_2 = (unit_2 ^ folded) * _PRIME_2
         if 0 < count < ngram:
-            _permute(whole_1 ^ (whole_1 >> _S32), factors, terms, signatures[text])
+            _permute(whole_1, factors, terms, signatures[text])
         wholes[text, 0], wholes[text, 1] = mix64(whole_1), mix64(whole_2)
         num_units[text] = count
 
@@ -298,9 +306,7 @@ def _band_keys(signatures: NDArray[np.uint32], keys: Words) -> None:
 
 
 @_compiled(_constant(_u32, 2), _constant(_i64, 1), _i64[::1])
-def _count_agreements(
-    signatures: NDArray[np.uint32], partner: NDArray[np.int64], counts: NDArray[np.int64]
-) -> None:
+def _count_agreements(signatures: NDArray[np.uint32], partner: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
     for one in range(len(partner)):
         other = partner[one]
         counts[one] = -1

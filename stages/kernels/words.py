@@ -65,7 +65,7 @@ def _classes() -> NDArray[np.uint8]:
 
 def _compiled(*signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     # Cached on disk, so that a node compiles once; without the lock, so that threads run at once.
-    return numba.njit(signature, cache=True, nogil=True)  # type: ignore[no-any-return]
+    return numba.njit(signature, cache=True, nogil=True)
 
 
 _Bytes = types.Array(types.uint8, 1, "C", readonly=True)
@@ -73,7 +73,7 @@ _Offsets = types.Array(types.int64, 1, "C", readonly=True)
 
 
 @_compiled(_Bytes, types.int64, types.int64)
-def _code_point(data: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
+def _code_point(data: NDArray[np.uint8], at: int, end: int) -> tuple[Any, int]:
     """The code point at a position before `end`, and its bytes; bytes that are no UTF-8 are one each."""
     first = np.int64(data[at])
     if first < 0x80:
@@ -96,7 +96,7 @@ def _stop_word_bit(data: NDArray[np.uint8], classes: NDArray[np.uint8], start: i
         end -= 1
     if end - start > _LONGEST:
         return 0
-    key = end - start
+    key: Any = end - start
     for at in range(end - 1, start - 1, -1):
         letter = np.int64(data[at])
         key = key << 8 | (letter | 0x20 if 0x41 <= letter <= 0x5A else letter)

@@ -1,22 +1,19 @@
-"""A small corpus with everything that makes cutting hard, and the real command."""
+"""A small corpus with everything that makes cutting hard."""
 
 import gzip
 import io
 import json
-import os
 import random
 import subprocess
-import sys
 import tarfile
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from curate.core.storage import open_storage
+from tests.command import command, manifest_of
 
 ROOT = Path(__file__).parents[2]
 WORDS = (ROOT / "LICENSE").read_text().split()
@@ -155,65 +152,16 @@ def article(number: int) -> bytes:
 def make_general(folder: Path) -> None:
     """Lines with ids, one repeated, one id with two contents, one broken; the second file is one gzip stream."""
     rows = [json.dumps({"id": f"g{i}", "text": prose(3000 + i, 4000 if i == 9 else 250)}) for i in range(150)]
-    lines = [*rows[:100], rows[3], json.dumps({"id": "g4", "text": "other words"}), '{"id": "broken", "text"', "", rows[100]]
+    lines = [
+        *rows[:100],
+        rows[3],
+        json.dumps({"id": "g4", "text": "other words"}),
+        '{"id": "broken", "text"',
+        "",
+        rows[100],
+    ]
     (folder / "a.jsonl").write_text("\n".join(lines) + "\n")
     (folder / "b.jsonl.gz").write_bytes(gzip.compress("\n".join(rows[101:]).encode(), mtime=0))
-
-
-Command = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def curate() -> Command:
-    """Runs `curate` as a user does, in a process of its own."""
-
-    def run(*arguments: Any, code: int = 0, **environment: str) -> "subprocess.CompletedProcess[str]":
-        done = subprocess.run(command(*arguments), env=os.environ | environment, capture_output=True, text=True, timeout=300)
-        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
-
-    return run
-
-
-def command(*arguments: Any) -> list[str]:
-    """The command line of `curate`."""
-    return [sys.executable, "-m", "curate", *map(str, arguments)]
-
-
-@pytest.fixture
-def start() -> Callable[..., "subprocess.Popen[str]"]:
-    """Starts `curate` and does not wait."""
-
-    def begin(*arguments: Any) -> "subprocess.Popen[str]":
-        return subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    return begin
-
-
-def manifest_of(output: str | Path) -> dict[str, Any]:
-    """The manifest that MANIFEST names."""
-    storage = open_storage(str(output))
-    pointer = json.loads(storage.read("MANIFEST"))
-    manifest: dict[str, Any] = json.loads(storage.read(pointer["manifest"]))
-    return manifest
-
-
-@pytest.fixture
-def read_manifest() -> Callable[[str | Path], dict[str, Any]]:
-    """See manifest_of."""
-    return manifest_of
-
-
-@pytest.fixture
-def units_run() -> Callable[[str | Path], list[dict[str, dict[str, int]]]]:
-    """The units that each run of an output ran and reused, by phase, oldest run first."""
-
-    def read(output: str | Path) -> list[dict[str, dict[str, int]]]:
-        storage = open_storage(str(output))
-        runs = [json.loads(storage.read(stored.key)) for stored in storage.list("runs/")]
-        return [one["units"] for one in sorted(runs, key=lambda one: one["started"])]
-
-    return read
 
 
 @pytest.fixture(scope="session")
@@ -221,7 +169,10 @@ def undisturbed(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> dic
     """The manifest of a run in one process with one unit an input, that nothing disturbed."""
     output = tmp_path_factory.mktemp("undisturbed")
     done = subprocess.run(
-        command("run", corpus.pipeline(), "--output", output, "--workers", 1), capture_output=True, text=True, timeout=300
+        command("run", corpus.pipeline(), "--output", output, "--workers", 1),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return manifest_of(output)

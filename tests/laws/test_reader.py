@@ -1,8 +1,10 @@
 """The law of readers: the same records, drops, bad records and bytes however an input is cut into slices."""
 
 import gzip
+import io
 import itertools
 import json
+import tarfile
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from curate.core.stage import Input, Reader, Slice
 from curate.core.storage import ObjectFile
+from stages.jats import ReadJats
 from stages.jsonl import ReadJsonl
 from stages.warc import ReadWarc
 
@@ -115,8 +118,9 @@ PAGES = st.builds(
 
 def warc_record(number: int, kind: str, block: bytes, wrong: int = 0, end: bytes = b"\r\n\r\n") -> bytes:
     head = (
-        f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Record-ID: <urn:record:{number}>\r\nWARC-Target-URI: http://a.example/\r\n"
-        f"WARC-Date: 2024-05-01T00:00:00Z\r\nContent-Type: application/http\r\nContent-Length: {len(block) + wrong}\r\n\r\n"
+        f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Record-ID: <urn:record:{number}>\r\n"
+        f"WARC-Target-URI: http://a.example/\r\nWARC-Date: 2024-05-01T00:00:00Z\r\n"
+        f"Content-Type: application/http\r\nContent-Length: {len(block) + wrong}\r\n\r\n"
     )
     return head.encode() + block + end
 
@@ -255,3 +259,71 @@ def test_compressed_jsonl_holds_the_records_of_the_plain_file(data: bytes, at: i
                 "inner": same["origin"]["offset"],
             }
             assert mine | {"origin": None} == same | {"origin": None}
+
+
+# JATS
+
+
+def article(number: int, size: int) -> bytes:
+    meta = f'<article-id pub-id-type="pmc">{number}</article-id>' if number else ""
+    front = f"<front><article-meta>{meta}</article-meta></front>"
+    return f"<article>{front}<body><p>{'word ' * size}</p></body></article>".encode()
+
+
+CONTENTS = st.builds(article, st.integers(0, 3), st.integers(0, 300)) | st.sampled_from(
+    [b"", b"<sbml/>", b"<article>", b"\xff\xd8" * 400, b"\0" * 1024]
+)
+MEMBERS = st.lists(
+    st.tuples(st.sampled_from(["a.nxml", "b/c.xml", "b/", "d.jpg", "x" * 120 + ".xml", "\u4e2d.xml"]), CONTENTS),
+    max_size=6,
+)
+
+
+def archive(members: list[tuple[str, bytes]], form: int) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=form) as tar:
+        for name, content in members:
+            header = tarfile.TarInfo(name)
+            header.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
+            header.size = 0 if header.isdir() else len(content)
+            tar.addfile(header, io.BytesIO(content))
+    return file.getvalue()
+
+
+@settings(max_examples=150, deadline=None)
+@given(MEMBERS, st.sampled_from([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT]))
+def test_jats_archives_are_accounted_for(members: list[tuple[str, bytes]], form: int) -> None:
+    reader = ReadJats(paths=(), max_record_bytes=1000)
+    stored = archive(members, form)
+    whole = check(reader, "a.tar", stored, [])
+    assert whole.num_records == sum(not name.endswith("/") for name, _ in members)
+    assert whole.num_bytes["lost_bytes"] == 0
+    assert whole.num_bytes["content_bytes"] == len(stored)
+    packed = check(reader, "a.tar.gz", gzip.compress(stored), [])
+    assert (packed.drops, +packed.num_bytes, packed.num_records) == (whole.drops, +whole.num_bytes, whole.num_records)
+
+
+@st.composite
+def damaged_archives(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """Plain, and as stored gzip."""
+    stored = archive(draw(MEMBERS), tarfile.PAX_FORMAT)
+    return damage(draw, stored), damage(draw, gzip.compress(stored, 0, mtime=0))
+
+
+@settings(max_examples=150, deadline=None)
+@given(damaged_archives())
+def test_damaged_jats_archives_are_accounted_for(archives: tuple[bytes, bytes]) -> None:
+    reader = ReadJats(paths=(), max_record_bytes=1000)
+    plain = check(reader, "a.tar", archives[0], [])
+    assert plain.num_bytes["content_bytes"] == len(archives[0])
+    check(reader, "a.tar.gz", archives[1], [])
+
+
+@settings(max_examples=50, deadline=None)
+@given(CONTENTS.filter(bool))
+def test_jats_articles_are_accounted_for(content: bytes) -> None:
+    reader = ReadJats(paths=(), max_record_bytes=1000)
+    plain, packed = check(reader, "a.xml", content, []), check(reader, "a.xml.gz", gzip.compress(content), [])
+    assert (plain.num_records, plain.drops) == (packed.num_records, packed.drops) == (1, plain.drops)
+    assert plain.num_bytes == packed.num_bytes
+    assert plain.num_bytes["content_bytes"] == len(content)

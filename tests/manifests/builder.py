@@ -6,7 +6,9 @@ change the stored files afterwards.
 """
 
 import hashlib
+import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,15 +23,18 @@ from curate.core.hashing import canonical_json, digest, sha256
 from curate.core.storage import open_storage
 from manifests import layout
 from manifests.sums import sum_rules
+from manifests.verify import verify
 from stages.pack import Concat
 
 Json = dict[str, Any]
+Place = tuple[str, int]  # split and row
 
 ROW_LENGTH = 16
 ROWS_PER_SHARD = 8
 VOCAB_SIZE = 500
 BOS, EOS = 1, 2
 LENGTHS = {"train": [5, 40, 3, 17, 2, 90, 16, 31, 8, 8, 64, 3, 27, 12, 50, 6], "validation": [20, 30, 7, 11]}
+_SHORT = hashlib.sha256(b"short 1").digest()[:16]
 LICENSES = ("cc-by", "cc0", None)
 
 
@@ -67,12 +72,16 @@ class Shard:
 
 
 class Tiny:
-    """The dataset as values that a test may change."""
+    """The dataset as values that a test may change.
 
-    def __init__(self) -> None:
+    `left_out`: rows, as first packed, that a mix did not need; `repeated`: those that stand once more.
+    """
+
+    def __init__(self, *, left_out: tuple[Place, ...] = (), repeated: tuple[Place, ...] = ()) -> None:
+        self.left_out, self.repeated = left_out, repeated
         self.documents = [doc for split, lengths in LENGTHS.items() for doc in _documents(split, lengths)]
         self.shards: dict[str, list[Shard]] = {}
-        self.lost_tokens = 0
+        self.tail_tokens = 0
         for split in LENGTHS:
             self._pack(split, [doc for doc in self.documents if doc.split == split])
         self.ledger: list[pa.Table] = self._ledger()
@@ -87,8 +96,8 @@ class Tiny:
             for i, (shard, entry) in enumerate(zip(shards, entries, strict=True)):
                 cu = shard.cu
                 if cu is None:
-                    numbers = (shard.docs.column(name).to_numpy() for name in ("row", "start"))
-                    cu = layout.encode_cu(*numbers, len(shard.rows), ROW_LENGTH)
+                    row, start = (shard.docs.column(name).to_numpy() for name in ("row", "start"))
+                    cu = layout.encode_cu(row, start, len(shard.rows), ROW_LENGTH)
                 files = {
                     "rows": shard.rows.astype("<u2").tobytes(),
                     "docs": layout.encode_parquet(shard.docs),
@@ -113,23 +122,27 @@ class Tiny:
 
     def _pack(self, split: str, documents: list[Document]) -> None:
         packed = Concat().pack(np.array([len(doc.tokens) for doc in documents], dtype=np.int64), ROW_LENGTH)
-        rows = np.zeros((packed.num_rows, ROW_LENGTH), dtype=np.uint16)
-        lines: list[list[Json]] = [[] for _ in range(-(-packed.num_rows // ROWS_PER_SHARD))]
+        pieces: list[list[tuple[Document, int, int, int]]] = [[] for _ in range(packed.num_rows)]
         columns = (packed.doc, packed.offset, packed.length, packed.row, packed.start)
-        for doc, offset, length, row, start in np.stack(columns, axis=1).tolist():
-            document = documents[doc]
-            rows[row, start : start + length] = document.tokens[offset : offset + length]
-            document.row = row if offset == 0 else document.row
-            place = {"row": row % ROWS_PER_SHARD, "start": start, "length": length, "token_offset": offset}
-            lines[row // ROWS_PER_SHARD].append(place | _described(document))
-        self.shards[split] = [
-            Shard(
-                rows[i * ROWS_PER_SHARD : (i + 1) * ROWS_PER_SHARD],
-                pa.Table.from_pylist(shard_lines, schema=layout.docs_schema()),
-            )
-            for i, shard_lines in enumerate(lines)
-        ]
-        self.lost_tokens += int(packed.tail_length.sum())
+        for number, offset, length, row, start in np.stack(columns, axis=1).tolist():
+            pieces[row].append((documents[number], offset, length, start))
+        order = [row for row in range(packed.num_rows) if (split, row) not in self.left_out]
+        order += [row for name, row in self.repeated if name == split]
+        rows = np.zeros((len(order), ROW_LENGTH), dtype=np.uint16)
+        lines: list[list[Json]] = [[] for _ in range(-(-len(order) // ROWS_PER_SHARD))]
+        first: dict[str, tuple[int, int]] = {}  # (token offset, row) of the first piece
+        for row, packed_row in enumerate(order):
+            for doc, offset, length, start in pieces[packed_row]:
+                rows[row, start : start + length] = doc.tokens[offset : offset + length]
+                first[doc.name] = min(first.get(doc.name, (offset, row)), (offset, row))
+                place = {"row": row % ROWS_PER_SHARD, "start": start, "length": length, "token_offset": offset}
+                lines[row // ROWS_PER_SHARD].append(place | _described(doc))
+        for doc in documents:
+            doc.row = first.get(doc.name, (0, -1))[1]
+        tables = [pa.Table.from_pylist(shard_lines, schema=layout.docs_schema()) for shard_lines in lines]
+        blocks = [rows[i : i + ROWS_PER_SHARD] for i in range(0, len(rows), ROWS_PER_SHARD)]
+        self.shards[split] = [Shard(block, table) for block, table in zip(blocks, tables, strict=True)]
+        self.tail_tokens += int(packed.tail_length.sum())
 
     def _ledger(self) -> list[pa.Table]:
         lines = [
@@ -144,13 +157,13 @@ class Tiny:
             _line("short 2", "web", "dropped", stage="gopher_quality", reason="too_short"),
             _line("none", "articles", "dropped", stage="drop_empty", reason="no_text"),
             _line("copy", "web", "merged", stage="exact_dedup", reason="same_text", kept_id=first.id),
-            _line("copy of short", "web", "merged", stage="exact_dedup", reason="same_text", kept_id=record_id("short 1")),
+            _line("copy of short", "web", "merged", stage="exact_dedup", reason="same_text", kept_id=_SHORT),
             _line(second.name, second.source, "merged", stage="pack", reason="same_record", kept_id=second.id),
             _line("broken", "articles", "quarantined", stage="read_jats", reason="bad_xml", detail="line 3"),
         ]  # fmt: skip
         lines.sort(key=lambda line: (line["id"], line["fate"]))
         cuts = [0, 7, 14, len(lines)]
-        parts = [lines[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+        parts = [lines[a:b] for a, b in itertools.pairwise(cuts)]
         return [pa.Table.from_pylist(part, schema=layout.ledger_schema()) for part in parts]
 
     def _manifest(self) -> Json:
@@ -166,7 +179,8 @@ class Tiny:
         for counts in by_source.values():
             counts["in"] = counts.total()
         stored = {"stored": 900, "content": 2100, "records": 1500, "framing": 300, "skipped": 250, "lost": 50}
-        in_rows = sum(shard.rows.size for shards in self.shards.values() for shard in shards)
+        left_out, repeated = len(self.left_out) * ROW_LENGTH, len(self.repeated) * ROW_LENGTH
+        in_rows = sum(shard.rows.size for shards in self.shards.values() for shard in shards) - repeated
         return {
             "schema": "curate.dataset/1",
             "dataset_id": digest(["tiny"]),
@@ -188,8 +202,8 @@ class Tiny:
             "counted_only": 9,
             "bytes": {k: 2 * n for k, n in stored.items()} | {"by_source": {name: stored for name in by_source}},
             "tokens": {
-                "sent": in_rows + self.lost_tokens + 5, "in_rows": in_rows, "tail": self.lost_tokens,
-                "merged": 5, "quarantined": 0,
+                "sent": in_rows + left_out + self.tail_tokens + 5, "in_rows": in_rows, "not_needed": left_out,
+                "tail": self.tail_tokens, "merged": 5, "quarantined": 0, "repeated": repeated,
             },
             "ledger": {
                 "rows": len(lines),
@@ -238,7 +252,7 @@ def _split(shards: list[Shard]) -> Json:
     total: Json = {
         "rows": sum(entry["num_rows"] for entry in entries),
         "tokens": sum(entry["tokens"] for entry in entries),
-        "documents": sum(entry["documents"] for entry in entries),
+        "documents": len({line["id"] for shard in shards for line in shard.docs.to_pylist()}),
         "shards": entries,
     }
     for name in ("rows_by_group", "tokens_by_source", "tokens_by_license"):
@@ -279,3 +293,20 @@ def rewrite_manifest(output: Path, change: Callable[[Json], object], *, pointer:
         old = json.loads((output / "MANIFEST").read_bytes())
         new = {"sha256": sha256(path.read_bytes()), "dataset_id": manifest.get("dataset_id", old["dataset_id"])}
         (output / "MANIFEST").write_bytes(canonical_json(old | new))
+
+
+def problems(url: str | Path) -> list[str]:
+    """What verify finds, each a line that names file, expected and found."""
+    answer = verify(str(url))
+    lines: list[str] = answer["problems"]
+    assert answer["ok"] == (lines == [])
+    for line in lines:
+        assert re.match(r"\S+: .*expected .*found ", line), line
+        assert line.isprintable()
+    return lines
+
+
+def assert_found(url: str | Path, pattern: str) -> None:
+    """verify finds something that matches `pattern`."""
+    lines = problems(url)
+    assert any(re.search(pattern, line) for line in lines), "\n".join(lines)

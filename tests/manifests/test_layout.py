@@ -1,6 +1,7 @@
 """Byte layouts: by hand, there and back, and digests that see every value and nothing else."""
 
 import hashlib
+import itertools
 
 import numpy as np
 import pyarrow as pa
@@ -60,11 +61,14 @@ def test_starts_are_as_wide_as_the_row_asks(row_length: int, width: int) -> None
 
 @pytest.mark.parametrize(
     ("data", "num_rows"),
-    [(b"", 0), (bytes(4), 1), (bytes(4), -1), (bytes(9), 1), (bytes(6), 0), (b"\1\0\0\0" + bytes(6), 0)]
-    + [(b"\0\0\0\0\2\0\0\0\1\0\0\0" + bytes(2), 2)],
+    [
+        *((bytes(size), num_rows) for size, num_rows in ((0, 0), (4, 1), (4, -1), (9, 1), (6, 0))),
+        (b"\1\0\0\0" + bytes(6), 0),
+        (b"\0\0\0\0\2\0\0\0\1\0\0\0" + bytes(2), 2),
+    ],
 )
 def test_piece_starts_of_a_wrong_size_are_refused(data: bytes, num_rows: int) -> None:
-    with pytest.raises(ValueError, match="bytes|row_ptr"):
+    with pytest.raises(ValueError, match=r"bytes|row_ptr"):
         layout.decode_cu(data, num_rows, 16)
 
 
@@ -137,7 +141,7 @@ def test_logical_digest_sees_no_chunks_slices_or_dictionaries(lines: list[dict[s
     table = pa.Table.from_pylist(lines, SCHEMA)
     expected = layout.logical_digest(table)
     bounds = [0, *sorted(min(cut, len(lines)) for cut in cuts), len(lines)]
-    chunks = [table.slice(a, b - a) for a, b in zip(bounds, bounds[1:], strict=False)]
+    chunks = [table.slice(a, b - a) for a, b in itertools.pairwise(bounds)]
     assert layout.logical_digest(pa.concat_tables(chunks)) == expected
     assert layout.logical_digest(pa.concat_tables([table, table]).combine_chunks().slice(len(lines))) == expected
     coded = table.set_column(2, "name", table.column("name").dictionary_encode())

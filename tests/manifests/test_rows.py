@@ -73,7 +73,7 @@ def test_a_shard_that_was_cut_short_is_refused(output_url: str) -> None:
     key = f"{tiny.manifest['dataset_id'][:12]}/{tiny.manifest['splits']['train']['shards'][2]['rows']['key']}"
     storage.delete(key)
     storage.put(key, bytes(100))
-    with pytest.raises(StorageError, match="rows-00002.*expected .* found"):
+    with pytest.raises(StorageError, match=r"rows-00002.*expected .* found"):
         open_rows(url).row("train", 22)
 
 

@@ -19,6 +19,29 @@ TOKENIZER = "tokenizer: {model: models/tiny.model, bos: document, eos: document}
 CHAIN = "(source 'web': tiny_stages.ReadLines -> tiny_stages.Extract -> tiny_stages.Language"
 UNBUILT = "is in the grammar but not built in this version"
 
+# Longer stretches of SMALL, for changes in two places.
+NOTES = "steps: [{use: tiny_stages.Extract, name: extract_notes, tables: drop}]"
+READ_NOTES = "  notes:\n    read:\n      use: tiny_stages.ReadLines\n      paths: [notes/a.txt, notes/b.txt]\n    "
+KEEP_TO_NOTES = f"{KEEP}\n{READ_NOTES}{NOTES}"
+TWO_EXCHANGES = f"tiny_stages.Meet\n{READ_NOTES}{NOTES.replace('}]', '}, tiny_stages.Meet]')}"
+CORPUS_TO_ROWS = (
+    "  corpus:\n    from: [web, notes]\n    steps:\n      - tiny_stages.Repair\n"
+    f"dataset:\n  from: corpus\n  {TOKENIZER}\n  {ROWS}"
+)
+
+
+def mix(*groups: str) -> str:
+    """The rows of SMALL, and a mix with one group a line."""
+    return "\n    ".join([f"{ROWS}\n  mix:", *groups])
+
+
+MORE = (
+    "  more: {read: {use: tiny_stages.ReadLines, paths: notes/a.txt}, steps: [{use: tiny_stages.Extract, name: again}]}"
+)
+GROUPS = mix("a: {sources: [web], take: all}", "b: {sources: [notes], share: 0.6}", "c: {sources: [more], share: 0.4}")
+THREE_SOURCES = CORPUS_TO_ROWS.replace("[web, notes]", "[web, notes, more]").replace(ROWS, GROUPS)
+THREE_SOURCES = f"{MORE}\n{THREE_SOURCES}"
+
 # Ten of each kind of mistake; these also go through the real command.
 COMMON = [
     Malformed("version missing", "curate: 1\n", "", ":1: 'curate: 1' is missing, the version of the grammar"),
@@ -200,7 +223,7 @@ STAGES = [
     Malformed("filter under read", "use: tiny_stages.ReadLines, paths", "use: tiny_stages.Keep, paths",
               ":6: tiny_stages.Keep is of the family Filter; 'read' wants a Reader"),
     Malformed("reader under steps", "tiny_stages.Repair", "tiny_stages.ReadLines",
-              ":19: tiny_stages.ReadLines is of the family Reader; 'steps' wants a Map or a Filter"),
+              ":19: tiny_stages.ReadLines is of the family Reader; 'steps' wants a Map or Filter or Exchange"),
     Malformed("required option", ', paths: "data/*.txt"', "", ":6: tiny_stages.ReadLines needs the option 'paths'"),
     Malformed("option of a stage without options", "- tiny_stages.Repair", "- {use: tiny_stages.Repair, form: NFC}",
               ":19: unknown option of tiny_stages.Repair: 'form'; known are name, use"),
@@ -257,28 +280,75 @@ PATHS = [
               ":6: '**' takes in what the run writes to its output; move one of them"),
 ]  # fmt: skip
 
-UNBUILT_YET = [
+DATASET = [
     Malformed("split of another name", ROWS, f"{ROWS}\n  splits: {{train: 0.9}}",
               ":24: dataset: splits may name validation and test; the rest is train"),
     Malformed("splits of all", ROWS, f"{ROWS}\n  splits: {{validation: 0.5, test: 0.5}}",
               ":24: dataset: the shares of splits leave nothing to train"),
-    Malformed("splits", ROWS, f"{ROWS}\n  splits: {{validation: 0.002}}", f":24: 'dataset.splits' {UNBUILT}"),
-    Malformed("mix", ROWS, f"{ROWS}\n  mix: {{all: {{sources: [web], take: all}}}}", f":24: 'dataset.mix' {UNBUILT}"),
-    Malformed("mix wrong", ROWS, f"{ROWS}\n  mix: {{all: {{sources: [web], share: 1.5}}}}",
-              ":24: dataset.mix.all: share must be between 0 and 1, not 1.5"),
-    Malformed("exports", ROWS, f"{ROWS}\n  exports: [hf]", f":24: 'dataset.exports' {UNBUILT}"),
+    Malformed("splits of all, in tenths", ROWS, f"{ROWS}\n  splits: {{validation: 0.7, test: 0.3}}",
+              ":24: dataset: the shares of splits leave nothing to train"),
+    Malformed("splits without a share", ROWS, f"{ROWS}\n  splits: {{validation: 0}}",
+              ":24: dataset: the shares of splits must be above 0"),
+    Malformed("splits list", ROWS, f"{ROWS}\n  splits: [0.1]", ":24: splits of dataset must be a mapping, not a list"),
+    Malformed("mix wrong", ROWS, mix("all: {sources: [web], share: 1.5}"),
+              ":25: dataset.mix.all: share must be between 0 and 1, not 1.5"),
+    Malformed("mix nothing", ROWS, mix("all: {sources: [web, notes]}"),
+              ":25: dataset.mix.all: a group has either 'take: all' or 'share'"),
+    Malformed("mix both", ROWS, mix("all: {sources: [web, notes], take: all, share: 0.1}"),
+              ":25: dataset.mix.all: a group has either 'take: all' or 'share'"),
+    Malformed("mix take", ROWS, mix("all: {sources: [web, notes], take: some}"),
+              ":25: take of dataset.mix.all must be all, not 'some'"),
+    Malformed("mix epochs", ROWS, mix("all: {sources: [web, notes], take: all, epochs: 0}"),
+              ":25: dataset.mix.all: epochs must be at least 1, not 0"),
+    Malformed("mix without sources", ROWS, mix("all: {take: all}"),
+              ":25: dataset.mix.all needs the key 'sources'"),
+    Malformed("mix group name", ROWS, mix("'a b': {sources: [web, notes], take: all}"),
+              ":25: the name of a mix group must be letters, digits, '_' and '-', not 'a b'"),
+    Malformed("mix of an unknown source", ROWS, mix("all: {sources: [web, note], take: all}"),
+              ":25: mix group 'all' names 'note', which is not a source; did you mean 'notes'?"),
+    Malformed("mix of a node that does not read", ROWS, mix("all: {sources: [corpus], take: all}"),
+              ":25: mix group 'all' names 'corpus', which is not a source"),
+    Malformed("mix source in two groups", ROWS, mix("all: {sources: [web, notes], take: all}",
+                                                    "more: {sources: [notes], share: 0.1}"),
+              ":26: source 'notes' is named in mix group 'all' and again in 'more'"),
+    Malformed("mix source twice in one group", ROWS, mix("all: {sources: [web, notes, web], take: all}"),
+              ":25: source 'web' is named in mix group 'all' and again in 'all'"),
+    Malformed("mix without a source", ROWS, mix("all: {sources: [web], take: all}"),
+              ":24: source 'notes' is in no mix group"),
+    Malformed("mix of shares", ROWS, mix("all: {sources: [web], share: 0.5}", "more: {sources: [notes], share: 0.1}"),
+              ":24: every mix group has a share; one must have 'take: all', which the shares are measured by"),
+    Malformed("mix group without sources", ROWS, mix("all: {sources: [web, notes], take: all}",
+                                                     "more: {sources: [], share: 0.1}"),
+              ":26: mix group 'more' names no source"),
+    Malformed("mix of too large shares", CORPUS_TO_ROWS, THREE_SOURCES,
+              ":25: the shares of the mix add up to 1; nothing is left for 'take: all'"),
+    Malformed("mix empty", ROWS, f"{ROWS}\n  mix: {{}}", ":24: source 'web' is in no mix group"),
+    Malformed("exports not built", ROWS, f"{ROWS}\n  exports: [hf, mds]", f":24: 'dataset.exports' {UNBUILT}"),
+    Malformed("exports twice", ROWS, f"{ROWS}\n  exports: [hf, hf]", ":24: dataset: exports names one format twice"),
+    Malformed("exports unknown", ROWS, f"{ROWS}\n  exports: [hff]",
+              ":24: exports of dataset must be one of hf, megatron, mds, nanotron, olmo, not 'hff'; "
+              "did you mean 'hf'?"),
     Malformed("best fit", "packing: concat", "packing: best_fit_fill",
               f":23: 'packing: best_fit_fill' {UNBUILT}; use concat"),
     Malformed("watch", "unit_seconds: 60", "watch: {no_progress_minutes: 15, then: stop}",
               f":25: 'run.watch' {UNBUILT}"),
-    Malformed("exchange", "- tiny_stages.Repair", "- {use: stages.dedup.MinHashDedup, ngram: 5}",
-              f":19: stages.dedup.MinHashDedup {UNBUILT}"),
+    Malformed("exchange under read", "use: tiny_stages.ReadLines, paths", "use: tiny_stages.Meet, paths",
+              ":6: tiny_stages.Meet is of the family Exchange; 'read' wants a Reader"),
+    Malformed("exchange twice on one chain", "- tiny_stages.Repair", "- tiny_stages.Meet\n      - tiny_stages.Meet",
+              ":20: two steps are named 'meet' (the other on line 19); set another with 'name:'"),
+    Malformed("equal exchanges on two chains", KEEP_TO_NOTES, TWO_EXCHANGES,
+              ":15: two steps are named 'meet' (the other on line 10); set another with 'name:'"),
+    Malformed("column of the engine", "tiny_stages.Repair", "tiny_stages.AddCluster",
+              ":19: tiny_stages.AddCluster adds the column 'cluster', a name that curate keeps for its own"),
+    Malformed("reader's column of the engine", "use: tiny_stages.ReadLines, paths", "use: tiny_stages.ReadRow, paths",
+              ":6: tiny_stages.ReadRow adds the column 'row', a name that curate keeps for its own"),
+    Malformed("exchange column", "- tiny_stages.Repair", "- {use: tiny_stages.MeetBy, column: languag}",
+              ":19: tiny_stages.MeetBy reads column 'languag', which nothing before it adds; "
+              f"did you mean 'language'? {CHAIN} -> tiny_stages.Keep)"),
     Malformed("pubmed", "- tiny_stages.Repair", "- {use: stages.pubmed.OneDocumentPerPmid, prefer: full_text}",
               f":19: stages.pubmed.OneDocumentPerPmid {UNBUILT}"),
-    Malformed("exchange of one's own", "- tiny_stages.Repair", "- tiny_stages.Meet",
-              f":19: tiny_stages.Meet {UNBUILT}: it is an Exchange"),
     Malformed("stage of a module that exists", "- tiny_stages.Repair", "- stages.text.RepairText",
               f":19: stages.text.RepairText {UNBUILT}"),
 ]  # fmt: skip
 
-ALL = [*COMMON, *FILE, *VALUES, *GRAPH, *STAGES, *PATHS, *UNBUILT_YET]
+ALL = [*COMMON, *FILE, *VALUES, *GRAPH, *STAGES, *PATHS, *DATASET]

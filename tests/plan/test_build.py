@@ -133,13 +133,9 @@ def test_the_description_says_what_decides_and_nothing_else() -> None:
 
 
 def identity(plan: Plan) -> dict[str, Any]:
-    return {
-        "plan": plan.plan_id,
-        "rows": plan.rows.key,
-        "web": plan.sources[0].key,
-        "notes": plan.sources[1].key,
-        "keep": plan.sources[0].steps[2].key,
-    }
+    """What names the plan, its rows, all that a source's documents go through, and one step."""
+    web, notes = ([one.reader_key, *((step.name, step.key) for step in one.steps)] for one in plan.sources)
+    return {"plan": plan.plan_id, "rows": plan.rows.key, "web": web, "notes": notes, "keep": web[3][1]}
 
 
 @pytest.mark.usefixtures("folder")

@@ -97,7 +97,7 @@ def test_a_damaged_part_is_a_storage_error(tmp_path: Path) -> None:
     url = tiny.publish(str(tmp_path))
     for path in tmp_path.glob("*/ledger/part-*"):
         path.write_bytes(b"PAR1 but nothing more")
-    with pytest.raises(StorageError, match="ledger/part-0000.*cannot be read as Parquet"):
+    with pytest.raises(StorageError, match=r"ledger/part-0000.*cannot be read as Parquet"):
         why(url, tiny.documents[0].id.hex())
 
 

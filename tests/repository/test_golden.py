@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import stages
 from curate.core.hashing import digest, sha256
-from curate.core.stage import Map, Slice, Stage
+from curate.core.stage import Exchange, Map, Slice, Stage
 from curate.engine.context import Context
+from curate.engine.runner import run
 from curate.plan.build import build
 from curate.plan.plan import Plan, Source
 from curate.plan.resolve import identity
@@ -41,6 +44,7 @@ def entries(plan: Plan) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for source in plan.sources:
         found |= source_entries(plan, source)
+    found |= exchange_entries(plan, given=digest([entry["output"] for entry in found.values()]))
     lengths = np.asarray([100, 0, 1, 128, 300], dtype=np.int64)
     packed = {name: np.asarray(value).tolist() for name, value in vars(Concat().pack(lengths, 128)).items()}
     key = digest(identity("stages.pack.Concat", Concat()))
@@ -53,11 +57,31 @@ def source_entries(plan: Plan, source: Source) -> dict[str, Entry]:
     key = digest(identity(source.use, source.reader, without=("paths",)))
     found = {f"{source.name}: {source.use}": {"key": key, "input": given, "output": table_digest(batch)}}
     for step in source.steps:
+        if isinstance(step.stage, Exchange):
+            continue  # see exchange_entries
         answer = step.stage.open()(batch)
         output = answer if isinstance(step.stage, Map) else pa.RecordBatch.from_arrays([answer], names=["reason"])
         entry = {"key": step.key, "input": table_digest(batch), "output": table_digest(output)}
         found[f"{source.name}: {step.use}"] = entry
         batch = output if isinstance(step.stage, Map) else batch.filter(answer.is_null())
+    return found
+
+
+def exchange_entries(plan: Plan, given: str) -> dict[str, Entry]:
+    """An exchange looks at all documents, so the whole pipeline is run and its verdicts are taken from the ledger."""
+    exchanges = {
+        step.name: step for source in plan.sources for step in source.steps if isinstance(step.stage, Exchange)
+    }
+    run(plan, workers=1, replace=False)
+    output = Path(plan.output)
+    manifest = output / json.loads((output / "MANIFEST").read_text("utf-8"))["manifest"]
+    parts = [manifest.parent / part["key"] for part in json.loads(manifest.read_text("utf-8"))["ledger"]["parts"]]
+    ledger = pa.concat_tables([pq.read_table(part) for part in parts])
+    found = {}
+    for name, step in exchanges.items():
+        verdicts = ledger.filter(pc.equal(ledger["stage"], name)).select(["id", "fate", "reason", "kept_id"])
+        assert verdicts.num_rows > 0, f"golden.yaml gives {name} nothing to decide"
+        found[f"corpus: {step.use}"] = {"key": step.key, "input": given, "output": table_digest(verdicts)}
     return found
 
 
@@ -77,7 +101,7 @@ def first_records(plan: Plan, source: Source) -> tuple[pa.RecordBatch, str]:
     return pa.concat_batches(batches), digest(contents)
 
 
-def table_digest(batch: pa.RecordBatch) -> str:
+def table_digest(batch: pa.RecordBatch | pa.Table) -> str:
     hasher = TableDigest()
     hasher.update(batch)
     return hasher.digest().hex()
@@ -94,6 +118,7 @@ def changed_alone(entry: Entry, before: Entry | None) -> bool:
 
 
 def shipped_stages() -> set[str]:
+    """The import paths of our stages."""
     found: set[str] = set()
     for info in pkgutil.walk_packages(stages.__path__, "stages."):
         module = importlib.import_module(info.name)

@@ -83,7 +83,7 @@ def front(meta: str) -> JatsFront:
 @pytest.mark.parametrize(
     ("ids", "pmcid", "pmid"),
     [
-        ('<article-id pub-id-type="pmc">123</article-id><article-id pub-id-type="pmid">45</article-id>', "PMC123", "45"),
+        ('<article-id pub-id-type="pmc">1</article-id><article-id pub-id-type="pmid">45</article-id>', "PMC1", "45"),
         ('<article-id pub-id-type="pmcid"> PMC123 </article-id>', "PMC123", None),
         ('<article-id pub-id-type="pmcid-ver">PMC123.2</article-id><article-id pub-id-type="pmcid">PMC123</article-id>',
          "PMC123.2", None),
@@ -100,7 +100,8 @@ def test_article_ids(ids: str, pmcid: str | None, pmid: str | None) -> None:
 def test_ids_of_other_articles_are_not_taken() -> None:
     related = '<related-article><article-id pub-id-type="pmc">9</article-id></related-article>'
     assert front(related).pmcid is None
-    translated = b"<article><sub-article><front-stub><article-id pub-id-type='pmc'>9</article-id></front-stub></sub-article></article>"
+    stub = b"<front-stub><article-id pub-id-type='pmc'>9</article-id></front-stub>"
+    translated = b"<article><sub-article>%b</sub-article></article>" % stub
     assert read_front(translated) == JatsFront(pmcid=None, pmid=None, doi=None, kind=None, license=None, date=None)
 
 
@@ -111,10 +112,10 @@ def test_ids_of_other_articles_are_not_taken() -> None:
         ('<license xlink:href="https://creativecommons.org/licences/by-nc-nd/3.0"><license-p>x</license-p></license>',
          "cc-by-nc-nd"),
         ('<license><ali:license_ref xmlns:ali="http://www.niso.org/schemas/ali/1.0/">'
-         'https://creativecommons.org/publicdomain/zero/1.0/</ali:license_ref></license>', "cc0"),
+         "https://creativecommons.org/publicdomain/zero/1.0/</ali:license_ref></license>", "cc0"),
         ('<license xlink:href="http://creativecommons.org/publicdomain/mark/1.0/"/>', "public-domain"),
-        (f'<license xlink:href="{CC_BY}"><p>The waiver http://creativecommons.org/publicdomain/zero/1.0/ applies to the '
-         "data.</p></license>", "cc-by"),
+        (f'<license xlink:href="{CC_BY}"><p>http://creativecommons.org/publicdomain/zero/1.0/ applies to the data.</p>'
+         "</license>", "cc-by"),
         ('<license><p>under the <ext-link xlink:href="http://creativecommons.org/licenses/by-nc/4.0/">terms</ext-link>'
          "</p></license>", "cc-by-nc"),
         ("<license><p>the Creative Commons Attribution License, which permits use</p></license>", "cc-by"),
@@ -209,7 +210,11 @@ def test_an_archive(form: int) -> None:
     assert [row["name"] for row in rows] == ["PMC1", "PMC2", "PMC3"]
     for row in rows:
         begin = row["origin"]["inner"]
-        assert data[begin : begin + len(row["content"])] == row["content"] == numbered(int(row["name"][3:]), 300 if row["name"] == "PMC2" else 10)
+        assert (
+            data[begin : begin + len(row["content"])]
+            == row["content"]
+            == numbered(int(row["name"][3:]), 300 if row["name"] == "PMC2" else 10)
+        )
     assert records.drops == {"not_article": 3}
     assert (records.num_records, records.quarantined) == (6, ())
     articles = sum(len(members[name]) for name in ("PMC1/a.nxml", long_name, "../../etc/passwd.xml"))
@@ -235,7 +240,9 @@ def test_a_member_larger_than_the_limit() -> None:
     assert records.batch.column("name").to_pylist() == ["PMC1", "PMC3"]
     assert bad(records) == [("too_large", "2.xml")]
     assert records.record_bytes == sum(len(numbered(*pair)) for pair in ((1, 10), (2, 5000), (3, 10)))
-    assert bad(only("2.xml.gz", gzip.compress(numbered(2, 5000)), max_record_bytes=10_000)) == [("too_large", "2.xml.gz")]
+    assert bad(only("2.xml.gz", gzip.compress(numbered(2, 5000)), max_record_bytes=10_000)) == [
+        ("too_large", "2.xml.gz")
+    ]
     exact = len(numbered(1))
     assert only("1.xml", numbered(1), max_record_bytes=exact).batch.num_rows == 1
     assert bad(only("1.xml", numbered(1), max_record_bytes=exact - 1)) == [("too_large", "1.xml")]
@@ -313,9 +320,7 @@ def test_garbage_behind_gzip_is_lost_and_said() -> None:
 
 
 def test_a_bomb_is_left_off() -> None:
-    bomb = gzip.compress(gzip.compress(bytes(1 << 30), 9), 9)
-    nested = gzip.decompress(bomb)
-    records = only("a.xml.gz", nested, max_record_bytes=1 << 20)
+    records = only("a.xml.gz", gzip.compress(bytes(200 << 20), 9), max_record_bytes=1 << 20)
     assert bad(records) == [("bomb", "a.xml.gz")]
 
 
@@ -357,7 +362,7 @@ def craft(shared_data: Path, num_articles: int) -> Iterator[tuple[bytes, str]]:
 
 
 def test_real_articles_hold_the_words_of_the_curators(shared_data: Path) -> None:
-    """CRAFT: a dump of title, abstract and body scores 0.940 on all 78 articles, worst 0.836; this 0.987, worst 0.943."""
+    """All 78 articles of CRAFT: 0.987, worst 0.943; a dump of title, abstract and body has 0.940, worst 0.836."""
     pairs = list(craft(shared_data, 10))
     batch = pa.RecordBatch.from_pydict({"content": pa.array([xml for xml, _ in pairs], pa.large_binary())})
     texts = ExtractJats().open()(batch).column("text").to_pylist()

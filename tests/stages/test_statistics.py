@@ -45,9 +45,7 @@ LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # str.low
 
 
 def statistics(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    return [
-        {name: row[name] for name in TextStatistics().adds} for row in TextStatistics().open()(batch).to_pylist()
-    ]
+    return [{name: row[name] for name in TextStatistics().adds} for row in TextStatistics().open()(batch).to_pylist()]
 
 
 def statistics_of(text: str | None) -> dict[str, Any]:
@@ -85,7 +83,7 @@ def test_blank_lines_and_trailing_spaces_change_nothing() -> None:
 
 
 def test_a_stop_word_is_a_whole_word() -> None:
-    assert statistics_of("them of_course be\0 \"To\" (and), that's")["num_stop_words"] == 2
+    assert statistics_of('them of_course be\0 "To" (and), that\'s')["num_stop_words"] == 2
 
 
 @settings(max_examples=300, deadline=None)

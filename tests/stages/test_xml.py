@@ -29,7 +29,9 @@ def test_no_file_is_read(tmp_path: Path) -> None:
     assert reason_of(declared.encode("utf-16")) == "unsafe_xml"
     parameter = f'<!DOCTYPE a [<!ENTITY % x SYSTEM "{url}"> %x;]><a/>'
     assert reason_of(parameter.encode()) == "unsafe_xml"
-    external = f'<!DOCTYPE a SYSTEM "{url}"><a xmlns:i="http://www.w3.org/2001/XInclude">&x;<i:include href="{url}"/></a>'
+    external = (
+        f'<!DOCTYPE a SYSTEM "{url}"><a xmlns:i="http://www.w3.org/2001/XInclude">&x;<i:include href="{url}"/></a>'
+    )
     assert "canary-7f3a" not in "".join(parse(external.encode()).itertext())
 
 
@@ -37,7 +39,9 @@ def test_no_connection_is_made() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.2)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/x.dtd"
-        document = f'<?xml-stylesheet href="{url}"?><!DOCTYPE a PUBLIC "-//X//EN" "{url}" [ %x; ]><a>text &x;</a>'.encode()
+        document = (
+            f'<?xml-stylesheet href="{url}"?><!DOCTYPE a PUBLIC "-//X//EN" "{url}" [ %x; ]><a>text &x;</a>'.encode()
+        )
         assert "".join(parse(document).itertext()) == "text &x;"
         parser = pull_parser(events=("end",))
         parser.feed(with_known_entities(as_safe_utf8(document)))

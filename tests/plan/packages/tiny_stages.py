@@ -86,6 +86,20 @@ class Repair(TinyMap):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AddCluster(TinyMap):
+    @property
+    def adds(self) -> Columns:
+        return {"cluster": pa.string(), "text": pa.large_string()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadRow(ReadLines):
+    @property
+    def adds(self) -> Columns:
+        return IDENTITY | {"row": pa.int64()}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Language(TinyMap):
     version: ClassVar[int] = 3
     libraries: ClassVar[tuple[str, ...]] = ("pyarrow",)
@@ -138,6 +152,14 @@ class Unfinished(Map):
 class Meet(Exchange):
     def program(self) -> tuple[Send | Reply | Reduce | Loop, ...]:
         raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeetBy(Meet):
+    column: str
+
+    def columns_read(self) -> tuple[str, ...]:
+        return (self.column,)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,136 @@
+"""Independent jobs: several runs of one plan on one output, that share its units and meet in storage alone.
+
+Each job does the units that fall to it by their keys, and takes the receipts of the others as they
+come. There is no leader and no lock, and no two clocks are compared. A unit that two jobs do is
+harmless: their receipts are equal.
+"""
+
+import re
+import sys
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from curate.core.errors import PlanError, WaitingError
+from curate.core.hashing import digest, order_key
+from curate.core.storage import Storage
+from curate.engine.local import Executor
+from curate.engine.receipt import Receipt, find_receipt, load_receipts
+from curate.engine.units import Unit
+
+TAKE_OVER_AFTER_SECONDS = 900.0  # many units long: a unit takes about a minute
+MIN_DELAY_SECONDS = 0.25  # between two looks at storage
+MAX_DELAY_SECONDS = 30.0
+FRESH_SECONDS = 5.0  # a look that is not older is not repeated
+MAX_ASKED = 16  # units whose receipts are asked for one by one; more are found by a listing
+
+
+def parse_job(text: str) -> tuple[int, int]:
+    """(I, N) of `I/N`. Raises PlanError."""
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+    job, num_jobs = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= job <= num_jobs:
+        raise PlanError(f"--job: want I/N with I from 1 to N, such as 2/8, not {text!r}")
+    return job, num_jobs
+
+
+def _say(text: str) -> None:
+    print(f"curate: {text}", file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobShare:
+    """An Executor that does a share of the units with another, and has the others done by other jobs."""
+
+    inner: Executor
+    storage: Storage
+    job: int  # from 1
+    num_jobs: int
+    wait: bool
+    take_over_after_seconds: float = TAKE_OVER_AFTER_SECONDS
+    say: Callable[[str], None] = _say
+
+    def execute(self, units: Iterable[Unit]) -> Iterator[Receipt]:
+        """See Executor. Raises WaitingError where other jobs hold units and it may not wait."""
+        mine: list[Unit] = []
+        theirs: list[Unit] = []
+        for unit in units:
+            (mine if self.is_mine(unit) else theirs).append(unit)
+        yield from self._do(mine)
+        yield from self._collect(theirs)
+
+    def is_mine(self, unit: Unit) -> bool:
+        """Whether a unit falls to this job."""
+        return int(unit.key[:16], 16) % self.num_jobs == self.job - 1
+
+    def _do(self, units: Iterable[Unit]) -> Iterator[Receipt]:
+        """Do units here that were missing a moment ago; later look before each whether another job has done it."""
+        found: list[Receipt] = []
+        begin = time.monotonic()
+
+        def missing() -> Iterator[Unit]:
+            for unit in units:
+                is_fresh = time.monotonic() - begin < FRESH_SECONDS
+                receipt = None if is_fresh else find_receipt(self.storage, unit)
+                if receipt is None:
+                    yield unit
+                else:
+                    found.append(receipt)
+
+        for receipt in self.inner.execute(missing()):
+            yield receipt
+            while found:
+                yield found.pop()
+        yield from found
+
+    def _collect(self, units: Iterable[Unit]) -> Iterator[Receipt]:
+        """The receipts that other jobs put; units for which none comes are done here in the end."""
+        missing = {unit.key: unit for unit in units}
+        last_news, num_looks, is_announced = time.monotonic(), 0, False
+        while missing:
+            receipts = self._look(missing.values())
+            for key, receipt in receipts.items():
+                del missing[key]
+                yield receipt
+            if receipts:
+                last_news, num_looks = time.monotonic(), 0
+                continue
+            if not self.wait:
+                raise WaitingError(f"other jobs hold {_count(missing.values())}; run again or use --wait")
+            seconds_left = last_news + self.take_over_after_seconds - time.monotonic()
+            if seconds_left <= 0:
+                self.say(f"no news for {self.take_over_after_seconds:g} s: takes over {_count(missing.values())}")
+                yield from self._do(self.from_my_start(missing.values()))
+                return
+            if not is_announced:
+                self.say(f"waits for other jobs: {_count(missing.values())}")
+                is_announced = True
+            time.sleep(min(seconds_left, self.delay_seconds(num_looks)))
+            num_looks += 1
+
+    def _look(self, units: Collection[Unit]) -> dict[str, Receipt]:
+        """The receipts that have come, by unit key. A listing may miss some: then they come later."""
+        if len(units) > MAX_ASKED:
+            return load_receipts(self.storage, units)
+        found = ((unit.key, find_receipt(self.storage, unit)) for unit in units)
+        return {key: receipt for key, receipt in found if receipt is not None}
+
+    def from_my_start(self, units: Iterable[Unit]) -> list[Unit]:
+        """Units in the order of their keys, from a place that differs between jobs."""
+        ordered = sorted(units, key=lambda unit: unit.key)
+        start = bisect_left([unit.key for unit in ordered], digest(["job", self.job]))
+        return ordered[start:] + ordered[:start]
+
+    def delay_seconds(self, num_looks: int) -> float:
+        """How long to wait after so many looks that found nothing: doubling, and never two jobs in step."""
+        longest = min(MAX_DELAY_SECONDS, MIN_DELAY_SECONDS * 2.0 ** min(num_looks, 32))
+        share = order_key(self.job, num_looks.to_bytes(8, "little")) / (1 << 64)
+        return longest * (0.5 + 0.5 * share)
+
+
+def _count(units: Iterable[Unit]) -> str:
+    """So many units of which phases, in words."""
+    counts = Counter(unit.phase for unit in units)
+    return ", ".join(f"{count} unit{'s' * (count > 1)} of {phase}" for phase, count in counts.items())

@@ -1,0 +1,28 @@
+"""The real command, as a user calls it, and what it left."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from curate.core.storage import open_storage
+
+
+def command(*arguments: Any) -> list[str]:
+    """The command line of `curate`."""
+    return [sys.executable, "-m", "curate", *map(str, arguments)]
+
+
+def manifest_of(output: str | Path) -> dict[str, Any]:
+    """The manifest that MANIFEST names."""
+    storage = open_storage(str(output))
+    pointer = json.loads(storage.read("MANIFEST"))
+    manifest: dict[str, Any] = json.loads(storage.read(pointer["manifest"]))
+    return manifest
+
+
+def runs_of(output: str | Path) -> list[dict[str, dict[str, int]]]:
+    """The units that each run of an output ran and reused, by phase, oldest run first."""
+    storage = open_storage(str(output))
+    runs = [json.loads(storage.read(stored.key)) for stored in storage.list("runs/")]
+    return [one["units"] for one in sorted(runs, key=lambda one: one["started"])]

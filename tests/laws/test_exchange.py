@@ -1,0 +1,115 @@
+"""The law of exchanges: the same verdicts for any homes, batches, ranges of keys, cuts of rows and orders."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from curate.core.schema import ORIGIN
+from curate.core.stage import Exchange
+from curate.engine.identity import Identity
+from stages.dedup import ExactDedup, MinHashDedup
+from tests.oracle import Cuts, documents_of, run_exchange
+
+WORDS = [f"w{number}" for number in range(12)]
+LOOSE = MinHashDedup(ngram=2, bands=8, rows=2, threshold=0.4)  # of small texts much is similar to much
+
+cuts = st.builds(Cuts, num_homes=st.integers(1, 5), num_parts=st.integers(1, 7), seed=st.integers(0, 1 << 32))
+
+
+def hashed(number: int) -> bytes:
+    return hashlib.sha256(str(number).encode()).digest()[:16]
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> pa.RecordBatch:
+    """Texts that are few, cut from a few others, changed a little, and repeated."""
+    bases = draw(st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=30), min_size=1, max_size=4))
+    texts: list[str | None] = [None, "", " ", "?!"]
+    for _ in range(draw(st.integers(0, 24))):
+        words = list(draw(st.sampled_from(bases)))
+        for _ in range(draw(st.integers(0, 3))):
+            words[draw(st.integers(0, len(words) - 1))] = draw(st.sampled_from(WORDS))
+        texts.append(" ".join(words[draw(st.integers(0, 2)) :]))
+    ranks = draw(st.lists(st.integers(0, 2), min_size=len(texts), max_size=len(texts)))
+    start = draw(st.integers(0, 1000))
+    return documents_of(texts, rank=lambda number: ranks[number], make_id=lambda number: hashed(start + number))
+
+
+@st.composite
+def records(draw: st.DrawFn) -> pa.RecordBatch:
+    """Records with few ids and few contents, each at a place of its own."""
+    number = draw(st.integers(0, 20))
+    ids = draw(st.lists(st.integers(0, 3).map(hashed), min_size=number, max_size=number))
+    hashes = draw(st.lists(st.integers(0, 1).map(hashed), min_size=number, max_size=number))
+    places = draw(st.permutations(range(number)))
+    origins = [
+        {"source": "s", "key": f"file{place % 2}", "offset": place // 2 % 3, "length": 1, "inner": place}
+        for place in places
+    ]
+    columns = {
+        "id": pa.array(ids, pa.binary(16)),
+        "record_hash": pa.array(hashes, pa.binary(16)),
+        "origin": pa.array(origins, ORIGIN),
+        "rank": pa.array([place % 3 for place in places], pa.uint16()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+class Case(NamedTuple):
+    exchange: Exchange
+    documents: Callable[[], st.SearchStrategy[pa.RecordBatch]]
+
+
+CASES = {
+    "identity": Case(Identity(), records),
+    "exact": Case(ExactDedup(), corpora),
+    "exact, any source": Case(ExactDedup(keep=()), corpora),
+    "near-duplicates": Case(MinHashDedup(), corpora),
+    "near-duplicates, loose": Case(LOOSE, corpora),
+    "near-duplicates, longest": Case(replace(LOOSE, keep=("longest",)), corpora),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@settings(max_examples=60, deadline=None)
+@given(st.data(), cuts)
+def test_verdicts_depend_on_the_documents_alone(case: Case, data: st.DataObject, cuts: Cuts) -> None:
+    documents = data.draw(case.documents())
+    whole = run_exchange(case.exchange, documents).verdicts
+    assert run_exchange(case.exchange, documents, cuts).verdicts == whole
+    check_books(case.exchange, documents, whole)
+
+
+def check_books(exchange: Exchange, documents: pa.RecordBatch, verdicts: dict[int, dict[str, Any]]) -> None:
+    """Each merged document names one that stays."""
+    ids = documents.column("id").to_pylist()
+    stays = {one for position, one in enumerate(ids) if verdicts.get(position, {"fate": None})["fate"] is None}
+    for verdict in verdicts.values():
+        assert verdict["fate"] in ("merged", "dropped", "quarantined", None)
+        assert (verdict["reason"] is None) == (verdict["fate"] is None)
+        assert (verdict["kept_id"] is not None) == (verdict["fate"] == "merged")
+        assert verdict["fate"] != "merged" or verdict["kept_id"] in stays
+
+
+@settings(max_examples=30, deadline=None)
+@given(corpora())
+def test_a_stage_remembers_nothing_between_runs(documents: pa.RecordBatch) -> None:
+    """datajuicer/data-juicer#1043: a preview changed the result of the real run."""
+    used = replace(LOOSE)
+    run_exchange(used, documents.slice(0, 7))
+    assert run_exchange(used, documents).verdicts == run_exchange(replace(LOOSE), documents).verdicts
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_no_documents_give_no_verdicts(case: Case) -> None:
+    documents = documents_of([])
+    absent = {"record_hash": pa.array([], pa.binary(16)), "origin": pa.array([], ORIGIN)}
+    for name, column in absent.items():
+        documents = documents.append_column(name, column)
+    assert run_exchange(case.exchange, documents, Cuts(2, 3, 0)).verdicts == {}
