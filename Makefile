@@ -29,7 +29,7 @@ $(READY): requirements.lock pyproject.toml
 	touch $@
 
 demo: env  ## install, run the quickstart pipeline, verify it, and say where the result is
-	$(BIN)/curate run examples/quickstart/pipeline.yaml --output $(DEMO) --workers 2
+	$(BIN)/curate run examples/quickstart/pipeline.yaml --output $(DEMO)
 	$(BIN)/curate verify $(DEMO)
 	@printf '  %-56s %s\n' 'The dataset is there. What to look at:' '' \
 	  '$(DEMO)/MANIFEST' 'names the dataset; its manifest.json says what is in it' \
@@ -38,7 +38,7 @@ demo: env  ## install, run the quickstart pipeline, verify it, and say where the
 	  'examples/quickstart/pipeline.yaml' 'what was asked for; copy it for data of your own'
 
 test: env  ## run all tests
-	$(BIN)/python -m pytest -n 2 $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
 
 check: env  ## formatting, lint, types, and who may import whom
 	$(BIN)/ruff format --check .

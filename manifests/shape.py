@@ -24,6 +24,7 @@ _SPLIT = {
 }  # fmt: skip
 _RECORDS = {"in": int, "kept": int, "dropped": int, "merged": int, "quarantined": int}
 _BYTES = {"stored": int, "content": int, "records": int, "framing": int, "skipped": int, "lost": int}
+_EXPORT = {"files": [{**_FILE, "rows": int}], "state": dict, "info": dict}  # of one split
 _PART = {**_FILE, "rows": int, "first_id": "id", "last_id": "id"}
 MANIFEST_SHAPE: Json = {
     "schema": str,
@@ -47,7 +48,7 @@ MANIFEST_SHAPE: Json = {
         "sent": int, "in_rows": int, "not_needed": int, "tail": int, "merged": int, "quarantined": int, "repeated": int,
     },
     "ledger": {"rows": int, "parts": [_PART]},
-    "exports": dict,
+    "exports": {"*": {"*": _EXPORT}},
     "pipeline": dict,
     "sums": [{"name": str, "left": [str], "right": [str]}],
 }  # fmt: skip

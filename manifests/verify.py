@@ -8,6 +8,7 @@ from collections import Counter
 
 from curate.core.errors import PlanError
 from curate.core.storage import open_storage
+from manifests.exports.hf_verify import verify_hf
 from manifests.ids import PIECE, Buckets, compare_ids, piece_records
 from manifests.layout import split_digest, token_dtype
 from manifests.ledger import Fate, recount_ledger
@@ -54,6 +55,7 @@ def _verify(dataset: Dataset, problems: Problems) -> Json:
             _check_ids(dataset, names, pieces, problems)
     if records is not None:
         _check_records(dataset.manifest, records, problems)
+    verify_hf(dataset, problems)
     _check_sums(dataset.manifest, problems)
     return found
 

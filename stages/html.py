@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 import trafilatura
@@ -29,12 +29,10 @@ MAX_OPEN_FORMATTING = 512  # lexbor's cost grows with more than their square
 MAX_ATTRIBUTES = 1024  # of one tag; parsers compare each with each
 
 _TOO_DEEP = XPath("boolean(" + "/*" * (MAX_DEPTH + 1) + ")")
-_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)")
-_LONG_TAG = re.compile(r"<[A-Za-z][^<>]{%d,}" % (2 * MAX_ATTRIBUTES))
+_TAG = re.compile(r"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)\b)[a-z]", re.IGNORECASE)
+_FORMATTING_TAG = re.compile(r"<(/?)(?:a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)\b", re.IGNORECASE)
+_LONG_TAG = re.compile(rf"<[A-Za-z][^<>]{{{2 * MAX_ATTRIBUTES},}}")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
-_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
-_FORMATTING = frozenset("a b big code em font i nobr s small strike strong tt u".split())
-
 Extractor = Callable[[str], tuple[str, str | None]]
 
 
@@ -116,14 +114,15 @@ def _check_tags(page: str) -> None:
 
 
 def _by_trafilatura(page: str) -> tuple[str, str | None]:
-    tree = load_html(page)
+    # Without `html` among the first 50 characters trafilatura takes a page of one block for no page.
+    tree = load_html(page if "html" in page[:50].lower() else f"<!DOCTYPE html>\n{page}")
     if tree is None:
         return "", None
     if _TOO_DEEP(tree):
         raise DataError("too_deep", f"more than {MAX_DEPTH} levels")
     title = extract_title(tree)
-    document = trafilatura.bare_extraction(tree, include_comments=False)
-    return document.text or "" if document else "", title
+    document: Any = trafilatura.bare_extraction(tree, include_comments=False)
+    return (document.text or "" if document else ""), title
 
 
 def _by_resiliparse(page: str) -> tuple[str, str | None]:
@@ -137,16 +136,25 @@ def _by_resiliparse(page: str) -> tuple[str, str | None]:
 
 def _check_open_tags(page: str) -> None:
     """Refuse what lexbor is slow at, by a count over tags that takes no notice of which may contain which."""
-    open_tags = open_formatting = 0
-    for tag in _TAG.finditer(page):
-        name = tag[2].lower()
-        if name in _VOID:
-            continue
-        step = -1 if tag[1] else 1
-        open_tags = max(0, open_tags + step)
-        open_formatting = max(0, open_formatting + step * (name in _FORMATTING))
-        if open_tags > MAX_OPEN_TAGS or open_formatting > MAX_OPEN_FORMATTING:
-            raise DataError("too_many_open_tags", f"{open_formatting} of them formatting, at tag {tag.start()}")
+    num_opening = page.count("<") - page.count("</")
+    if num_opening <= MAX_OPEN_FORMATTING:
+        return
+    if num_opening > MAX_OPEN_TAGS and _most_open(_TAG, page) > MAX_OPEN_TAGS:
+        raise DataError("too_many_open_tags", f"more than {MAX_OPEN_TAGS}")
+    if _most_open(_FORMATTING_TAG, page) > MAX_OPEN_FORMATTING:
+        raise DataError("too_many_open_tags", f"more than {MAX_OPEN_FORMATTING} of them formatting")
+
+
+def _most_open(tags: re.Pattern[str], page: str) -> int:
+    """The most tags open at one place."""
+    open_tags = most = 0
+    for slash in tags.findall(page):
+        if not slash:
+            open_tags += 1
+            most = max(most, open_tags)
+        elif open_tags:
+            open_tags -= 1
+    return most
 
 
 _EXTRACTORS: dict[str, Extractor] = {"trafilatura": _by_trafilatura, "resiliparse": _by_resiliparse}

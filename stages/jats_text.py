@@ -68,6 +68,7 @@ class _Text:
         self.frames = [_Frame()]
         self.level = 1  # of the heading that encloses the position
         self.xref_ends: list[str] = []
+        self.forms: dict[Any, frozenset[str]] = {}  # what an element around a formula holds
 
     @property
     def frame(self) -> _Frame:
@@ -137,6 +138,13 @@ class _Text:
             text = f"{indent}{frame.marker or ' '} {text}"
             frame.marker = ""
         frame.blocks.append((text, bool(frame.lists)))
+
+    def forms_beside(self, node: Any) -> frozenset[str]:
+        """Names of the elements beside a formula; looked up once for all of them, as there may be many."""
+        parent = node.getparent()
+        if parent not in self.forms:
+            self.forms[parent] = frozenset(map(local_name, parent))
+        return self.forms[parent]
 
     # --- start of elements: True skips what is inside -------------------------------------------
 
@@ -222,12 +230,12 @@ class _Text:
         return True
 
     def start_math(self, node: Any) -> bool:
-        if not _has_sibling(node, "tex-math"):
+        if "tex-math" not in self.forms_beside(node):
             self.frame.pieces.append(mathml(node))
         return True
 
     def start_textual_form(self, node: Any) -> bool:
-        return _has_sibling(node, "tex-math") or _has_sibling(node, "math")
+        return not self.forms_beside(node).isdisjoint(("tex-math", "math"))
 
     # --- end of elements ------------------------------------------------------------------------
 
@@ -292,11 +300,6 @@ class _Text:
 
     def end_unknown(self, node: Any) -> None:
         self.start_unknown(node)
-
-
-def _has_sibling(node: Any, name: str) -> bool:
-    parent = node.getparent()
-    return parent is not None and next(parent.iterchildren(f"{{*}}{name}"), None) is not None
 
 
 _Start = Callable[[_Text, Any], bool]

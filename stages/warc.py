@@ -25,6 +25,7 @@ COLUMNS: Columns = IDENTITY | {name: OPTIONAL[name] for name in ("content", "url
 DOCUMENT_TYPES = frozenset({"response", "resource", "conversion"})
 OTHER_TYPES = frozenset({"warcinfo", "request", "metadata", "revisit", "continuation"})
 MEMBER_MAGIC = b"\x1f\x8b\x08"
+_RESUME_BYTES = 1 << 16  # before the piece in which a fault showed, from where the next member is searched
 _PROBE_BYTES = 4096  # of a gzip member, to see whether a record begins in it
 
 
@@ -49,7 +50,7 @@ class ReadWarc(Reader):
 
     version: ClassVar[int] = 1
     libraries: ClassVar[tuple[str, ...]] = ("brotli", "zstandard")
-    # Measured with one core on a crawl of mostly HTML, gzip: see benchmarks.
+    # Measured on one core: 26 MB/s of gzip in members of 3 KB, 37 of one member, 210 of a plain file.
     bytes_per_second: ClassVar[int] = 20_000_000
 
     paths: tuple[str, ...]
@@ -260,9 +261,9 @@ def _read_member(archive: _Archive, stored: StoredBytes) -> Iterator[Records]:
         archive.lose_record(origin(0, 0), "not_warc")
     sound = stored.sound
     if window.damage:
-        # The fault showed within the last piece. Bytes before it decompressed well, so that no other
-        # member hides in them, and reading them again could cost any multiple of them.
-        stored.move(max(start + 1, sound - PIECE_BYTES))
+        # A changed byte is noticed within a few KB of nonsense, or by the checksum: the next member lies
+        # near. To search all of a large member again, from each false beginning, has no bound.
+        stored.move(max(start + 1, sound - _RESUME_BYTES))
         _seek_member(stored)
     decoded = min(sound, stored.position) - start
     stretch.num_bytes.update(_share(decoded, content, "lost" if window.damage else "framing"))

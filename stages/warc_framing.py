@@ -155,5 +155,5 @@ def ends_well(window: Window, length: int) -> bool:
     That is: two line ends and anything; or fewer line ends and the next record, or the end.
     """
     tail = window.peek(length, length + _TAIL_BYTES)
-    rest = tail.lstrip(b"\r\n")
-    return tail.startswith(RECORD_END) or rest.upper() == b"WARC/"[: len(rest)]
+    following = tail.lstrip(b"\r\n")[: len(b"WARC/")].upper()
+    return tail.startswith(RECORD_END) or following in (b"WARC/", b"")

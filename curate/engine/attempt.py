@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from curate.engine.context import Context
+from curate.engine.exports import run_hf
 from curate.engine.ledger_parts import run_ledger
 from curate.engine.pack import run_pack, run_tails
 from curate.engine.receipt import Receipt, Result, commit
@@ -26,6 +27,7 @@ TASKS: dict[str, Callable[[Context, Unit], Result]] = {
     "tails": run_tails,
     "shards": run_shard,
     "unused": run_unused,
+    "hf": run_hf,
     "ledger": run_ledger,
 }
 

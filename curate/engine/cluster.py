@@ -1,10 +1,10 @@
 """Attempts on Ray: it places processes on nodes; what counts lies in storage.
 
-    waiting units -> least busy worker, at most two each -> a receipt, or a CurateError as a value
-                          |
-                          +-- died with its node:  the unit again, elsewhere
-                          +-- died on a live node: the unit again; after the second time with its records
-                              alone, in a child process of the worker (curate.engine.local.alone)
+    unit -> idle worker -> a receipt, or a CurateError as a value
+                 |
+                 +-- died with its node:  the unit again, elsewhere
+                 +-- died on a live node: the unit again; after the second time with its records alone,
+                     in a child process of the worker (curate.engine.local.alone)
 
 An actor is a worker process with one opened plan. Ray is asked neither to retry nor to restart: an
 attempt that ran twice is harmless, and only we can tell a bad record from a lost machine. What an
@@ -17,6 +17,7 @@ import pickle
 import secrets
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -25,8 +26,11 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
+from operator import length_hint
 from typing import Any
 
+from curate import __version__
 from curate.core.errors import ClusterError, CurateError, PlanError, StageError
 from curate.engine.context import Context
 from curate.engine.local import MAX_ATTEMPTS, Executor, alone, outcome
@@ -45,7 +49,6 @@ import ray
 LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 80 << 20  # about the least that Ray takes; the plan is the only thing in it
 MAX_FOLDER = 40  # characters: Ray adds 63 for its sockets, and the system takes 107
-MAX_CALLS = 2  # units sent to a worker: the next one is there when one ends
 MAX_DEATHS = 2  # of workers on live nodes at one unit, before its records run alone
 MAX_LOSSES = 20  # of workers together with their nodes at one unit
 MAX_FAILED_STARTS = 10  # of workers, one after the other
@@ -73,7 +76,7 @@ def open_cluster(context: Context, address: str | None, workers: int | None) -> 
         try:
             yield cluster
         except ray.exceptions.RayError as error:
-            raise ClusterError(f"Ray failed ({_words(error)}); the same command goes on from here") from error
+            raise ClusterError(f"Ray failed ({_last_line(error)}); the same command goes on from here") from error
         finally:
             cluster.close()
 
@@ -97,7 +100,7 @@ def _started_here(workers: int | None) -> Iterator[None]:
             _temp_dir=folder,
             runtime_env={"env_vars": ONE_THREAD | {"PYTHONPATH": paths}},
         )
-        found = [node["NodeManagerAddress"] for node in ray.nodes()]
+        found = [node["NodeManagerAddress"] for node in _live_nodes()]
         if found != [LOOPBACK]:
             raise PlanError(
                 f"Ray was imported too early and listens on {found}; import curate.engine.cluster before it"
@@ -110,8 +113,16 @@ def _started_here(workers: int | None) -> Iterator[None]:
 
 @contextmanager
 def _joined(address: str) -> Iterator[None]:
+    """A Ray that others started; our workers leave it with us."""
+    what = f"cannot join the Ray cluster {address!r}"
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdecimal():  # else "auto", or an address that Ray refuses in its words
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, OverflowError) as error:  # Ray would go on trying for two minutes
+            raise PlanError(f"{what}: {error}") from None
     try:
-        _init(f"cannot join the Ray cluster {address!r}", address=address, runtime_env={"env_vars": ONE_THREAD})
+        _init(what, address=address, runtime_env={"env_vars": ONE_THREAD})
         yield
     finally:
         ray.shutdown()
@@ -123,7 +134,7 @@ def _init(what: str, **options: Any) -> None:
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
     except Exception as error:  # Ray has no common class for what can be wrong here
-        raise PlanError(f"{what}: {_words(error)}") from error
+        raise PlanError(f"{what}: {str(error).partition(chr(10))[0] or type(error).__name__}") from error
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray's own would end the process without a word
@@ -154,19 +165,11 @@ class Attempts:
 
 @dataclass(eq=False)
 class Worker:
-    """An actor."""
+    """An actor, and the unit that it does."""
 
     actor: Any
     node: str | None = None  # the id of its node, once it has started
-    num_units: int = 0  # sent to it and not answered
-
-
-@dataclass(frozen=True)
-class Call:
-    """What an actor was asked for: a unit, or None for its start."""
-
-    worker: Worker
-    unit: Unit | None
+    unit: Unit | None = None
 
 
 class Cluster:
@@ -180,7 +183,7 @@ class Cluster:
             num_cpus=1, memory=_memory(plan), max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
         )
         self._workers: list[Worker] = []
-        self._calls: dict[Any, Call] = {}  # by what Ray answers with, in the order in which they were made
+        self._calls: dict[Any, Worker] = {}  # by what Ray answers with; one a worker: its start, or its unit
         self._deaths: Counter[str] = Counter()  # of workers on live nodes, by unit key
         self._losses: Counter[str] = Counter()  # of workers whose node was lost, by unit key
         self._num_failed_starts = 0
@@ -189,35 +192,41 @@ class Cluster:
 
     def execute(self, units: Iterable[Unit]) -> Iterator[Receipt]:
         """See Executor."""
-        waiting = deque(units)
+        fresh, again = iter(units), deque[Unit]()
         self._last_seen = time.monotonic()
         try:
-            while waiting or any(call.unit for call in self._calls.values()):
-                self._grow(len(waiting))
-                self._feed(waiting)
+            while True:
+                idle = [worker for worker in self._workers if worker.node and not worker.unit]
+                num_busy = sum(1 for worker in self._workers if worker.unit)
+                again.extend(islice(fresh, max(0, max(len(idle), num_busy == 0) - len(again))))
+                if not again and not num_busy:
+                    return
+                self._grow(num_busy, len(again), fresh)
+                for worker in idle[: len(again)]:
+                    self._send(worker, again.popleft())
                 for reference in self._answered():
-                    receipt = self._settle(reference, waiting)
-                    if receipt is not None:
-                        yield receipt
-        finally:
-            self._calls = {reference: call for reference, call in self._calls.items() if call.unit is None}
+                    yield from self._settle(reference, again)
+        finally:  # also where it is left early
+            self._calls = {reference: worker for reference, worker in self._calls.items() if not worker.unit}
+            for worker in self._workers:
+                worker.unit = None
 
     def close(self) -> None:
         """End all workers now; what they did not commit does not count."""
         for worker in self._workers:
             ray.kill(worker.actor)
 
-    def _grow(self, num_waiting: int) -> None:
+    def _grow(self, num_busy: int, num_waiting: int, fresh: Iterator[Unit]) -> None:
         """Start workers for units that could run at once. Raises ClusterError where none comes to life."""
         now = time.monotonic()
         if now >= self._next_look:
-            self._capacity = self._fixed or int(ray.cluster_resources().get("CPU", 0))
+            self._capacity = self._fixed or sum(int(node["Resources"].get("CPU", 0)) for node in _live_nodes())
             self._next_look = now + SECONDS_BETWEEN_LOOKS
-        num_units = num_waiting + sum(worker.num_units for worker in self._workers)
+        num_units = num_busy + num_waiting + length_hint(fresh, self._capacity)
         while len(self._workers) < min(self._capacity, num_units):
             worker = Worker(self._actors.remote())
             self._workers.append(worker)
-            self._calls[worker.actor.start.remote(self._plan, self._expected)] = Call(worker, None)
+            self._calls[worker.actor.start.remote(self._plan, self._expected)] = worker
         if any(worker.node for worker in self._workers):
             self._last_seen = now
         elif now - self._last_seen > MAX_SECONDS_IDLE:
@@ -226,22 +235,14 @@ class Cluster:
                 "all in use or on nodes without memory; the same command goes on from here"
             )
 
-    def _feed(self, waiting: deque[Unit]) -> None:
-        """Send units to the least busy workers; a second one each only while there are plenty."""
-        started = [worker for worker in self._workers if worker.node]
-        max_calls = MAX_CALLS if len(waiting) > len(started) else 1
-        while waiting and started:
-            worker = min(started, key=lambda worker: worker.num_units)
-            if worker.num_units >= max_calls:
-                return
-            unit = waiting.popleft()
-            is_suspect = self._deaths[unit.key] >= MAX_DEATHS
-            method = worker.actor.attempt_alone if is_suspect else worker.actor.attempt
-            self._calls[method.remote(unit)] = Call(worker, unit)
-            worker.num_units += 1
+    def _send(self, worker: Worker, unit: Unit) -> None:
+        is_suspect = self._deaths[unit.key] >= MAX_DEATHS
+        method = worker.actor.attempt_alone if is_suspect else worker.actor.attempt
+        worker.unit = unit
+        self._calls[method.remote(unit)] = worker
 
     def _answered(self) -> list[Any]:
-        """Calls that have ended, in the order in which they were made; after a while none."""
+        """Calls that have ended; after a while none."""
         if not self._calls:
             time.sleep(1.0)
             return []
@@ -253,67 +254,70 @@ class Cluster:
         except SystemExit:  # what the handler of SIGTERM raised, but Ray made another one of it
             signal.raise_signal(signal.SIGTERM)
             raise
-        ended = set(ready)
-        return [reference for reference in calls if reference in ended]
+        return ready
 
-    def _settle(self, reference: Any, waiting: deque[Unit]) -> Receipt | None:
-        """The receipt of a call, if it gave one; units to do again go to `waiting`. Raises what an attempt ended with."""
-        call = self._calls.pop(reference, None)
-        if call is None:  # its worker was found dead by an earlier call
-            return None
+    def _settle(self, reference: Any, again: deque[Unit]) -> Iterator[Receipt]:
+        """The receipt of a call, if it gave one; a lost unit goes to `again`. Raises the error that a call returned."""
+        worker = self._calls.pop(reference)
+        unit, worker.unit = worker.unit, None
         try:
-            answer = ray.get(reference)
+            answer: Any = ray.get(reference)
         except ray.exceptions.RayError as error:
-            waiting.extendleft(self._bury(call, error))
-            return None
-        if call.unit is None:
-            call.worker.node, answer = answer
+            self._bury(worker, unit, error)
+            again.extend([unit] if unit else [])
+            return
+        if unit is None:
+            worker.node, answer = answer
             self._num_failed_starts = 0
-        else:
-            call.worker.num_units -= 1
         if isinstance(answer, CurateError):
             raise answer
-        return answer
+        if unit is not None:
+            yield answer
 
-    def _bury(self, call: Call, error: Exception) -> list[Unit]:
-        """Forget a dead worker: its units, to do again. The one that it was at is held responsible."""
-        if isinstance(error, ray.exceptions.RayTaskError):  # not an attempt's end: what it raises is returned
-            if call.unit is None:
-                raise PlanError(f"a worker cannot open the plan: {_words(error.cause)}; every node needs its modules")
-            raise StageError(f"{call.unit.phase}: a bug in curate: {error}")
-        others = {reference: other for reference, other in self._calls.items() if other.worker is call.worker}
-        for reference in others:
-            del self._calls[reference]
-        self._workers.remove(call.worker)
-        ray.kill(call.worker.actor)  # where only the way to it is lost
-        if call.unit is None:
-            self._num_failed_starts += 1
-            if self._num_failed_starts == MAX_FAILED_STARTS:
-                raise ClusterError(f"workers do not start on Ray: {_words(error)}")
-        else:
-            self._blame(call.worker, call.unit, error)
-        return [one.unit for one in (call, *others.values()) if one.unit is not None]
+    def _bury(self, worker: Worker, unit: Unit | None, error: Exception) -> None:
+        """Forget a worker that did not answer. Raises where that is no death, or where there are too many."""
+        if isinstance(error, ray.exceptions.RayTaskError) or getattr(error, "actor_init_failed", False):
+            if unit is not None:
+                raise StageError(f"{unit.phase}: a bug in curate: {error}")
+            raise PlanError(
+                f"a worker on Ray cannot open the plan: {_last_line(error)}; every node needs curate-engine "
+                f"{__version__} and the modules that the pipeline uses"
+            )
+        self._workers.remove(worker)
+        ray.kill(worker.actor)  # where only the way to it is lost
+        if unit is not None:
+            self._blame(worker, unit, error)
+            return
+        self._num_failed_starts += 1
+        if self._num_failed_starts == MAX_FAILED_STARTS:
+            raise ClusterError(f"workers do not start on Ray: {_last_line(error)}")
 
     def _blame(self, worker: Worker, unit: Unit, error: Exception) -> None:
         """Note a death. Raises StageError or ClusterError where there have been too many at this unit."""
-        nodes = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-        if worker.node in nodes and not isinstance(error, UNREACHABLE):
+        lives_on = worker.node in {node["NodeID"] for node in _live_nodes()}
+        if lives_on and not isinstance(error, UNREACHABLE):
             self._deaths[unit.key] += 1
         else:
             self._losses[unit.key] += 1
+        what = f"({_last_line(error)}) at the unit {unit.spec}"
         if self._deaths[unit.key] == MAX_DEATHS + MAX_ATTEMPTS:
-            raise StageError(f"{unit.phase}: a worker process dies ({_words(error)}) at the unit {unit.spec}")
+            raise StageError(f"{unit.phase}: a worker process dies {what}")
         if self._losses[unit.key] == MAX_LOSSES:
-            raise ClusterError(f"{unit.phase}: {MAX_LOSSES} nodes were lost ({_words(error)}) at the unit {unit.spec}")
+            raise ClusterError(f"{unit.phase}: {MAX_LOSSES} nodes were lost {what}")
 
 
 def _memory(plan: Plan) -> int:
     """Bytes that Ray sets aside for a worker: as the plan says, but not more than a node has."""
-    most = max((int(node["Resources"].get("memory", 0)) for node in ray.nodes() if node["Alive"]), default=0)
+    most = max((int(node["Resources"].get("memory", 0)) for node in _live_nodes()), default=0)
     return min(plan.run.memory_per_worker, most or plan.run.memory_per_worker)
 
 
-def _words(error: BaseException) -> str:
-    """The message of an error of Ray on one line, short."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 300 else text[:297] + "..."
+def _live_nodes() -> list[dict[str, Any]]:
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node for node in nodes if node["Alive"]]
+
+
+def _last_line(error: Exception) -> str:
+    """The line of an error of Ray that says what happened: above it are ids and Ray's own frames."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:200] if lines else type(error).__name__

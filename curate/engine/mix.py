@@ -40,16 +40,16 @@ def allocate(plan: Plan, split: str, available: Sequence[int]) -> Allocation:
     names = tuple(group.name for group in groups)
     if split != TRAIN:
         return Allocation(names, tuple(available), tuple(available))
-    whole = sum(rows for group, rows in zip(groups, available, strict=True) if group.share is None)
-    places = share_rows([group.share for group in groups], whole)
-    for index, group in enumerate(groups):
-        if group.share is None:
-            places[index] = available[index] * group.epochs
-        elif places[index] > available[index] * group.epochs:
-            epochs = -(-places[index] // max(1, available[index]))
+    pairs = list(zip(groups, available, strict=True))
+    whole = sum(rows * group.epochs for group, rows in pairs if group.share is None)
+    shares = share_rows([group.share for group in groups], whole)
+    places = [rows * group.epochs if group.share is None else n for (group, rows), n in zip(pairs, shares, strict=True)]
+    for (group, rows), wanted in zip(pairs, places, strict=True):
+        if wanted > rows * group.epochs:
+            epochs = f", or set its epochs to {-(-wanted // rows)}" if rows else ""
             raise PlanError(
-                f"mix group {group.name!r} has {available[index]} train rows, but {group.share} of the mix is "
-                f"{places[index]}; add input, lower its share, or set its epochs to {epochs}"
+                f"mix group {group.name!r} has {rows} train rows, but {group.share} of the mix is {wanted}; "
+                f"add input to it, lower its share{epochs}"
             )
     return Allocation(names, tuple(available), tuple(places))
 
@@ -59,13 +59,12 @@ def share_rows(shares: Sequence[float | None], whole: int) -> list[int]:
     exact = [Fraction(str(share)) if share is not None else Fraction(0) for share in shares]
     rest = 1 - sum(exact)
     places = [round(share * whole / rest) for share in exact]
-    for _ in range(len(shares) * 4):  # each turn moves the total by less than the one before
+    while True:  # a larger total never gives fewer rows, so the total moves one way, and it is bounded
         total = whole + sum(places)
         moved = [round(share * total) for share in exact]
         if moved == places:
-            break
+            return places
         places = moved
-    return places
 
 
 def order(split: str, allocation: Allocation, first: int, num_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -78,11 +77,9 @@ def order(split: str, allocation: Allocation, first: int, num_rows: int) -> tupl
     if split == TRAIN and (counts > 0).sum() > 1:
         from curate.engine.error_feedback import error_feedback  # loads numba, which only a mix needs
 
-        group = error_feedback(counts, first + num_rows)
-    else:
-        group = np.repeat(np.arange(len(counts)), counts)[: first + num_rows]
-    number = np.empty(len(group), np.int64)
-    for index in range(len(counts)):
-        mine = group == index
-        number[mine] = np.arange(int(mine.sum()))
-    return group[first:].astype(np.int64), number[first:]
+        group, number = error_feedback(counts, first, first + num_rows)
+        return group, number
+    place = np.arange(first, first + num_rows)
+    ends = np.cumsum(counts)
+    group = np.searchsorted(ends, place, side="right")
+    return group, place - (ends - counts)[group]

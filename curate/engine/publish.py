@@ -11,6 +11,7 @@ from curate.core.hashing import canonical_json, sha256
 from curate.core.storage import Storage
 from curate.engine.context import Context, Seal
 from curate.engine.crash import crash_point
+from curate.engine.exports import exports_of, finish_exports
 from curate.engine.output import check_claim
 from curate.engine.phases import allocation, byte_counts, merged_counts, pipeline, split_names, total
 from curate.plan.plan import Plan
@@ -41,6 +42,7 @@ class Sealed:
     pack: Seal
     tails: Seal
     shards: Seal
+    hf: Seal
     ledger: Seal
 
     @property
@@ -63,6 +65,7 @@ def publish(context: Context, dataset: str, sealed: Sealed) -> dict[str, Any]:
     """Put `manifest.json` and move `MANIFEST` to it; returns the manifest. Raises BalanceError."""
     manifest = build(context.plan, dataset, sealed)
     check_sums(manifest)
+    finish_exports(context.storage, dataset, manifest["exports"])
     put_manifest(context.storage, context.plan, dataset, manifest)
     return manifest
 
@@ -128,7 +131,7 @@ def build(plan: Plan, dataset: str, sealed: Sealed) -> dict[str, Any]:
             "rows": total([sealed.ledger], "rows"),
             "parts": [_ledger_part(unit) for unit in sealed.ledger["units"]],
         },
-        "exports": {},
+        "exports": exports_of(plan, dataset, sealed.hf),
         "pipeline": pipeline(plan),
         "sums": sum_rules(),
     }

@@ -25,7 +25,7 @@ class Artifact:
     """Bytes that an attempt made. `place` is the key before the hash; None: working data."""
 
     role: str
-    data: bytes
+    data: bytes | memoryview
     rows: int
     suffix: str = ""
     place: str | None = None
@@ -81,7 +81,7 @@ def commit(storage: Storage, unit: Unit, result: Result) -> Receipt:
     return receipt
 
 
-def put_named(storage: Storage, key: str, data: bytes) -> None:
+def put_named(storage: Storage, key: str, data: bytes | memoryview) -> None:
     """Put bytes under a name made of their content; equal bytes there already are fine."""
     if storage.put(key, data):
         return

@@ -1,7 +1,7 @@
 """Running a plan: phase after phase, the units whose receipt is missing, then the manifest.
 
     documents (a phase a source) -> for each exchange: its rounds, then the next pass over the documents
-        -> pack (a unit a bucket) -> tails -> shards -> ledger -> manifest
+        -> pack (a unit a bucket) -> tails -> shards -> exports -> ledger -> manifest
 
 A finished phase is sealed by one object, and later phases read only that. Everything that counts
 lies in storage, so a run that was killed anywhere goes on where its receipts end.
@@ -11,6 +11,7 @@ from curate.core.errors import BalanceError
 from curate.core.hashing import canonical_json
 from curate.engine import phases
 from curate.engine.context import Context, Seal, outputs_of, seal_key
+from curate.engine.exports import hf_units
 from curate.engine.ledger import first_quarantined
 from curate.engine.local import Executor, open_executor
 from curate.engine.output import claim
@@ -62,10 +63,11 @@ class Run:
         packed = [pack, tails]
         dataset = phases.dataset_id(plan, done, packed)
         shards = self._phase("shards", phases.shard_units(plan, dataset, packed))
+        hf = self._phase("hf", hf_units(plan, dataset, shards))
         unused = self._phase("unused", phases.unused_units(plan, packed))
         passes = [seal for seals in done.values() for seal in seals]
         ledger = self._phase("ledger", phases.ledger_units(dataset, [*passes, *packed, shards, unused]))
-        sealed = Sealed(passes=done, pack=pack, tails=tails, shards=shards, ledger=ledger)
+        sealed = Sealed(passes=done, pack=pack, tails=tails, shards=shards, hf=hf, ledger=ledger)
         self._progress.published(publish(context, dataset, sealed))
 
     def _documents(self, units: dict[str, list[Unit]]) -> dict[str, list[Seal]]:

@@ -10,7 +10,7 @@ from curate.engine.receipt import load_receipts
 from curate.engine.units import document_unit, plan_units, read_units, unit_list_key
 from curate.plan.plan import Plan, Source
 
-LATER_PHASES = ("pack", "tails", "shards", "ledger")
+LATER_PHASES = ("pack", "tails", "shards")  # then the exports and the ledger
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def survey(plan: Plan) -> list[PhaseSurvey]:
     phases = [_survey_source(storage, plan, source, previous_id, why) for source in plan.sources]
     phases += [PhaseSurvey(f"exchange.{step.name}", None, 0, "waits for its sources") for step, _ in exchanges(plan)]
     later = "done: the dataset of this plan is there" if finished else why or "waits for the phases before it"
-    return phases + [PhaseSurvey(phase, None, 0, later) for phase in LATER_PHASES]
+    return phases + [PhaseSurvey(phase, None, 0, later) for phase in (*LATER_PHASES, *plan.exports, "ledger")]
 
 
 def _survey_source(storage: Storage, plan: Plan, source: Source, previous_id: str | None, why: str) -> PhaseSurvey:

@@ -27,6 +27,7 @@ from curate.plan.mix import mix_groups
 from curate.plan.plan import Plan, Rows, Source, Step, step_name
 from curate.plan.resolve import find_class, identity, make_reader, make_step
 from curate.plan.values import PIPELINE, Converter
+from manifests.exports import hf
 
 DROP_EMPTY = "stages.text.DropEmpty"
 TOKENIZE = "stages.tokenize.Tokenize"
@@ -70,6 +71,7 @@ def build(file: str | os.PathLike[str], output: str | None = None) -> Plan:
     groups = mix_groups(keys.dataset.mix, [chain.source for chain in chains], table)
     splits = tuple((keys.dataset.splits or {}).items())
     exports = tuple(keys.dataset.exports or ())
+    _check_sizes(rows, exports, place_of(table, "dataset", "rows", "per_shard"))
     whole = {"seed": keys.seed, "sources": described, "rows": rows_description, "exports": list(exports)}
     whole |= {"splits": [list(split) for split in splits], "mix": [asdict(group) for group in groups]}
     return Plan(
@@ -208,11 +210,18 @@ def _rows(keys: RowsKeys, tokenize: Placed, table: Table, seed: int) -> tuple[Ro
         **marks,
         **shape,
     )
-    shard_bytes = rows.length * rows.per_shard * int(rows.dtype[-1])
-    if shard_bytes > MAX_SHARD_BYTES:
-        place = place_of(table, "dataset", "rows", "per_shard")
-        raise place.error(f"a shard would have {shard_bytes} bytes, above {MAX_SHARD_BYTES}; lower per_shard")
     return rows, description
+
+
+def _check_sizes(rows: Rows, exports: Sequence[str], place: Place) -> None:
+    """Raise PlanError where a file of a shard could not be stored in one go."""
+    token_bytes = {"a shard": int(rows.dtype[-1])}
+    if hf.KIND in exports:
+        token_bytes["a shard of the export 'hf'"] = hf.token_bytes(rows.dtype)
+    for what, width in token_bytes.items():
+        shard_bytes = rows.length * rows.per_shard * width
+        if shard_bytes > MAX_SHARD_BYTES:
+            raise place.error(f"{what} would have {shard_bytes} bytes, above {MAX_SHARD_BYTES}; lower per_shard")
 
 
 def _source(

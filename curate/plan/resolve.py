@@ -7,6 +7,7 @@ import importlib.metadata
 import inspect
 import pkgutil
 import re
+import unicodedata
 from types import ModuleType
 from typing import Any
 
@@ -53,6 +54,7 @@ def identity(use: str, thing: Any, *, without: tuple[str, ...] = ()) -> dict[str
     """What decides about a stage's output: class, version, options (files by digest), library versions."""
     options = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
     libraries = {name: importlib.metadata.version(name) for name in getattr(thing, "libraries", ())}
+    libraries["unicode"] = unicodedata.unidata_version  # Python's tables say what is a letter, a digit, a space
     return {
         "use": use,
         "version": thing.version,

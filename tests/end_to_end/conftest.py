@@ -100,7 +100,7 @@ def make_web(folder: Path) -> None:
     """A crawl with per-record gzip, parts of it stored, and the same kind of records in a plain file."""
     inner = b"".join(gzip.compress(record(f"http://inner/{i}", page(500 + i)), mtime=0) for i in range(40))
     members = []
-    for number in range(120):
+    for number in range(150):
         url = f"http://site/{number}"
         members.append(gzip.compress(record(url, b"GET /", kind="request"), mtime=0))
         level = 0 if number % 7 == 0 else 6
@@ -114,7 +114,7 @@ def make_web(folder: Path) -> None:
     members.append(members[1])  # the same record again
     (folder / "crawl.warc.gz").write_bytes(b"".join(members))
     nested_plain = b"".join(record(f"http://deep/{i}", page(700 + i)) for i in range(30))
-    plain = [record(f"http://plain/{i}", page(200 + i, 6000 if i == 5 else 200)) for i in range(40)]
+    plain = [record(f"http://plain/{i}", page(200 + i, 6000 if i == 5 else 250)) for i in range(60)]
     plain.insert(12, record("http://plain/nested", nested_plain, media="application/warc"))
     (folder / "more.warc").write_bytes(b"".join(plain))
 

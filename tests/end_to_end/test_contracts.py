@@ -131,7 +131,7 @@ def test_one_bad_record_is_quarantined_and_its_neighbors_are_kept(
     assert records["in"] == expected["in"]
     assert records["quarantined"] == expected["quarantined"] + 1
     assert records["kept"] == expected["kept"] - 1
-    assert [reasons for reasons in read_manifest(output)["quarantined"].values() if reason in reasons] == [{reason: 1}]
+    assert sum(reasons.get(reason, 0) for reasons in read_manifest(output)["quarantined"].values()) == 1
     assert json.loads(curate("verify", output, "--json").stdout)["ok"]
 
 
@@ -156,7 +156,7 @@ def test_another_plan_is_refused_before_any_work_and_reuses_what_is_equal(
     curate("run", changed, "--output", output, "--replace")
     second = read_manifest(output)
     assert second["dataset_id"] != first["dataset_id"]
-    assert units_run(output)[-1]["documents.articles"]["ran"] == 0
+    assert "documents.articles" not in units_run(output)[-1]  # its seal is there
     assert units_run(output)[-1]["documents.web"]["ran"] > 0
     assert json.loads(curate("verify", output, "--json").stdout)["ok"]
 

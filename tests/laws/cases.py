@@ -15,6 +15,7 @@ import stages
 from curate.core.hashing import digest, record_id
 from curate.core.schema import DOCUMENT
 from curate.core.stage import Asset, Filter, Map, Stage
+from stages.html import ExtractHtml
 from stages.jats import ExtractJats
 from stages.language import IdentifyLanguage, KeepLanguages
 from stages.quality import GopherQuality
@@ -72,6 +73,15 @@ PARAGRAPHS = (
 ARTICLES = st.lists(st.sampled_from(PARAGRAPHS), max_size=4).map(
     lambda parts: f"<article><body>{''.join(parts)}</body></article>".encode()
 )
+PAGES: dict[str, st.SearchStrategy[Any]] = {
+    "content": st.none()
+    | st.lists(
+        st.sampled_from(["<p>", SENTENCE * 4, "</div>", "<nav>Home</nav>", "caf\u00e9", "<title>T</title>"])
+    ).map(lambda parts: "".join(parts).encode()),
+    "kind": st.sampled_from(["text/html", "text/plain"]),
+    "charset": st.sampled_from([None, "utf-8", "iso-8859-1"]),
+}
+PAGE = {"content": f"<h1>Title</h1><p>{SENTENCE * 5}</p>".encode(), "kind": "text/html", "charset": None}
 STATISTICS: dict[str, st.SearchStrategy[Any]] = {
     "num_words": st.sampled_from([0, 49, 50, 51, 99_999, 100_000, 100_001]),
     "mean_word_length": _near(3, 5, 10),
@@ -90,6 +100,8 @@ PROSE = dict.fromkeys(STATISTICS, 0.0) | {
 }
 
 MAPS = [
+    Case(ExtractHtml(), PAGES, (PAGE, PAGE | {"kind": "text/plain"}, PAGE | {"content": None})),
+    Case(ExtractHtml(extractor="resiliparse"), PAGES, (PAGE, PAGE | {"charset": "utf-16"})),
     Case(
         ExtractJats(),
         {"content": st.none() | ARTICLES},

@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import os
+import unicodedata
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -119,14 +120,14 @@ def test_the_description_says_what_decides_and_nothing_else() -> None:
         "use": "tiny_stages.Language",
         "version": 3,
         "options": {"model": {"sha256": sha256(b"language").hexdigest()}},
-        "libraries": {"pyarrow": importlib.metadata.version("pyarrow")},
+        "libraries": {"pyarrow": importlib.metadata.version("pyarrow"), "unicode": unicodedata.unidata_version},
     }
     assert {key: web[key] for key in ("name", "use", "version", "options", "libraries")} == {
         "name": "web",
         "use": "tiny_stages.ReadLines",
         "version": 1,
         "options": {"max_record_bytes": 1 << 20},
-        "libraries": {},
+        "libraries": {"unicode": unicodedata.unidata_version},
     }
     assert web["inputs"] == [[item.key, item.size, item.tag] for item in plan.sources[0].inputs]
     assert str(Path.cwd()) not in canonical_json(plan.description).decode()

@@ -305,7 +305,20 @@ def test_no_empty_block_and_no_double_space(trees: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["and ", "[", "[and ", ", ", "(see ", "x<sup>1</sup>", cite("1"), f"[{cite('Smith 1')}", "(" * 50]
+    "pattern",
+    [
+        "and ",
+        "[",
+        "[and ",
+        ", ",
+        "(see ",
+        "x<sup>1</sup>",
+        cite("1"),
+        f"[{cite('Smith 1')}",
+        "(" * 50,
+        "<mml:math/>",
+        "<fig/>",
+    ],
 )
 def test_hostile_paragraphs_take_linear_time(pattern: str) -> None:
     """Quadratic, each would take minutes."""

@@ -1,0 +1,1 @@
+"""The rows of a dataset in the formats that trainers open."""
