@@ -18,8 +18,6 @@ from curate import __version__
 from curate.core.errors import BalanceError, CurateError, PlanError
 from curate.installed import check_installation
 
-NOT_BUILT = "is not built in this version"
-
 FILE = click.argument("file")
 PATH = click.argument("path")
 OUTPUT = click.option("--output", metavar="PATH", help="Folder or s3:// URL; stands in for the file's own.")
@@ -80,26 +78,29 @@ def commands() -> None:
 @FILE
 @OUTPUT
 @click.option(
-    "--on", "place", metavar="local|ray|auto|ADDRESS", default="local", show_default=True, help="Where units run."
+    "--on",
+    metavar="local|ray|auto|ADDRESS",
+    default="ray",
+    show_default=True,
+    help="Where units run: processes of this machine, a Ray started here, or the Ray cluster at an address.",
 )
-@click.option(
-    "--workers", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help="Worker processes."
-)
-@click.option("--job", metavar="I/N", help="Do the I-th of N shares.")
+@click.option("--workers", metavar="N", type=click.IntRange(min=1), help="Worker processes; by default one a CPU.")
+@click.option("--job", metavar="I/N", help="Do the I-th of N shares; exit 3 while others hold units.")
 @click.option("--wait", is_flag=True, help="With --job: wait for the other jobs.")
 @click.option("--replace", is_flag=True, help="Take over an output that belongs to another plan.")
-def run(file: str, output: str | None, place: str, workers: int, job: str | None, wait: bool, replace: bool) -> None:
+def run(
+    file: str, output: str | None, on: str, workers: int | None, job: str | None, wait: bool, replace: bool
+) -> None:
     """Make the dataset that FILE describes, or go on with it."""
-    if place != "local":
-        raise PlanError(f"--on {place} {NOT_BUILT}; use --on local")
-    if job is not None or wait:
-        raise PlanError(f"--job and --wait: running in shares {NOT_BUILT}")
     from curate.plan.build import build  # loads pyarrow
 
     plan = build(file, output)
-    from curate.engine.runner import run as run_plan  # loads the engine, which a wrong file does not need
+    from curate.engine.jobs import parse_job  # loads the engine, which a wrong file does not need
+    from curate.engine.places import Place
+    from curate.engine.runner import run as run_plan
 
-    run_plan(plan, workers=workers, replace=replace)
+    share = parse_job(job) if job is not None else None
+    run_plan(plan, place=Place(on=on, workers=workers, job=share, wait=wait), replace=replace)
 
 
 @commands.command()

@@ -19,7 +19,11 @@ from stages.stretch import Stretch
 from stages.tar import Member, Tar, TarDamage
 from stages.xml import parse
 
-COLUMNS: Columns = IDENTITY | {name: DOCUMENT[name] for name in ("content", "url", "license", "date", "kind")}
+COLUMNS: Columns = {
+    **IDENTITY,
+    **{name: DOCUMENT[name] for name in ("content", "url", "license", "date", "kind")},
+    **dict.fromkeys(("pmid", "pmcid", "doi"), pa.string()),
+}
 _ARCHIVE = re.compile(r".*\.(?:tar|tar\.gz|tar\.zst|tgz)", re.IGNORECASE | re.DOTALL)
 _ARTICLE = re.compile(r".*\.n?xml(?:\.gz|\.zst)?", re.IGNORECASE | re.DOTALL)
 _MEMBER = re.compile(r".*\.n?xml", re.IGNORECASE | re.DOTALL)
@@ -31,7 +35,7 @@ class ReadJats(Reader):
 
     Adds: the identity columns; content (the XML), url (null), license (normalized: cc0,
     public-domain, cc-by, cc-by-sa, ...; null where none of these is stated), date (of publication),
-    kind (article-type).
+    kind (article-type), and as strings pmid, pmcid (PMC<number>, with `.version` where stated) and doi.
     Drops, counted only: not_article (other members of an archive; XML whose root is not `article`).
     Quarantines: `bad_xml` and `unsafe_xml` where they show before the end of the article's metadata
     (behind it, `ExtractJats` finds them); `too_large`; what is damaged: an input that ends early or
@@ -42,7 +46,7 @@ class ReadJats(Reader):
     bytes. Nothing is unpacked to disk, and no name in an archive is used as a path.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ("lxml", "zstandard")
     # 150 MB a second of XML, which gzip shrinks to a fourth; ExtractJats then takes most of a unit's time.
     bytes_per_second: ClassVar[int] = 5_000_000
@@ -178,6 +182,9 @@ class _Source:
             "license": front.license,
             "date": front.date,
             "kind": front.kind,
+            "pmid": front.pmid,
+            "pmcid": front.pmcid,
+            "doi": front.doi,
         }
 
     def _origin(self, inner: int) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from stages.xml import as_safe_utf8, local_name, pull_parser, with_known_entitie
 
 _FRONT_END = b"</article-meta>"
 _PMC_TYPES = ("pmcid-ver", "pmcid", "pmc", "pmc-uid")  # the first may state a version: PMC123.2
-_PMC_ID = re.compile(r"(?:PMC)?(\d+(?:\.\d+)?)", re.IGNORECASE)
-_PMID = re.compile(r"\d+")
+_PMC_ID = re.compile(r"(?:PMC)?(\d+(?:\.\d+)?)", re.IGNORECASE | re.ASCII)
+_PMID = re.compile(r"\d+", re.ASCII)
 _XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
 
 
@@ -165,14 +165,19 @@ def _publication_date(meta: Any) -> str | None:
 
 def _iso_date(element: Any) -> str | None:
     parts = {local_name(child): "".join(child.itertext()).strip() for child in element}
-    year, month, day = parts.get("year", ""), _month(parts.get("month", "")), parts.get("day", "")
+    return iso_date(parts.get("year", ""), parts.get("month", ""), parts.get("day", ""))
+
+
+def iso_date(year: str, month: str, day: str) -> str | None:
+    """ISO 8601, as exact as what is stated allows; the month is a number or begins as its English name does."""
+    number = _month(month)
     if not re.fullmatch(r"[12]\d{3}", year, re.ASCII):
         return None
-    if month is None:
+    if number is None:
         return year
     if not re.fullmatch(r"\d{1,2}", day, re.ASCII) or not 1 <= int(day) <= 31:
-        return f"{year}-{month:02d}"
-    return f"{year}-{month:02d}-{int(day):02d}"
+        return f"{year}-{number:02d}"
+    return f"{year}-{number:02d}-{int(day):02d}"
 
 
 def _month(text: str) -> int | None:

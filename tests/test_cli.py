@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import command as command_line
 from tests.plan.conftest import PACKAGES, SMALL, folder, tokenizer_model
 from tests.plan.malformed import COMMON, Malformed
 
@@ -40,7 +41,7 @@ def curate(folder: Path) -> Curate:
     """Runs the command in the folder of SMALL."""
 
     def call(*arguments: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "curate", *map(str, arguments)]
+        command = command_line(*arguments)
         done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stdout + done.stderr
         return done
@@ -66,9 +67,8 @@ def test_a_malformed_pipeline_is_one_line_and_exit_2_and_nothing_is_created(
     [
         (["run", "absent.yaml"], "absent.yaml: cannot be read: No such file or directory"),
         (["plan", "absent.yaml"], "absent.yaml: cannot be read: No such file or directory"),
-        (["run", "pipeline.yaml", "--on", "ray"], "--on ray is not built in this version; use --on local"),
-        (["run", "pipeline.yaml", "--job", "1/2"], "--job and --wait: running in shares is not built in this version"),
-        (["run", "pipeline.yaml", "--wait"], "--job and --wait: running in shares is not built in this version"),
+        (["run", "pipeline.yaml", "--job", "3/2"], "--job: want I/N with I from 1 to N, such as 2/8, not '3/2'"),
+        (["run", "pipeline.yaml", "--wait"], "--wait goes with --job"),
         (
             ["run", "pipeline.yaml", "--output", ""],
             "--output: the output is empty; want a folder or s3://bucket/prefix",
@@ -173,7 +173,7 @@ def test_a_bug_shows_its_traceback_and_is_exit_1(curate: Curate, folder: Path) -
 def test_stopped_by_a_signal(number: int, code: int, folder: Path) -> None:
     (folder / "pipeline.yaml").write_text(SMALL.replace("tiny_stages.Repair", "sleepy_stages.Repair"))
     with subprocess.Popen(
-        [sys.executable, "-m", "curate", "run", "pipeline.yaml"],
+        command_line("run", "pipeline.yaml"),
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,

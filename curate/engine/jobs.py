@@ -20,7 +20,6 @@ from curate.engine.local import Executor
 from curate.engine.receipt import Receipt, find_receipt, load_receipts
 from curate.engine.units import Unit
 
-TAKE_OVER_AFTER_SECONDS = 900.0  # many units long: a unit takes about a minute
 MIN_DELAY_SECONDS = 0.25  # between two looks at storage
 MAX_DELAY_SECONDS = 30.0
 FRESH_SECONDS = 5.0  # a look that is not older is not repeated
@@ -49,7 +48,7 @@ class JobShare:
     job: int  # from 1
     num_jobs: int
     wait: bool
-    take_over_after_seconds: float = TAKE_OVER_AFTER_SECONDS
+    take_over_after_seconds: float  # without news; many units long: a unit takes about a minute
     say: Callable[[str], None] = _say
 
     def execute(self, units: Iterable[Unit]) -> Iterator[Receipt]:

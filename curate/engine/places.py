@@ -20,12 +20,14 @@ class Place:
     job: tuple[int, int] | None = None  # (I, N): the I-th of N shares
     wait: bool = False  # for the other jobs
 
+    def __post_init__(self) -> None:
+        if self.wait and self.job is None:
+            raise PlanError("--wait goes with --job")
+
 
 @contextmanager
 def open_place(context: Context, place: Place) -> Iterator[Executor]:
     """The executor of a place. Raises PlanError where it cannot be had."""
-    if place.wait and place.job is None:
-        raise PlanError("--wait goes with --job")
     with _open(context, place) as executor:
         if place.job is None:
             yield executor

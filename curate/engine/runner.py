@@ -13,9 +13,10 @@ from curate.engine import phases
 from curate.engine.context import Context, Seal, outputs_of, seal_key
 from curate.engine.exports import hf_units
 from curate.engine.ledger import first_quarantined
-from curate.engine.local import Executor, open_executor
+from curate.engine.local import Executor
 from curate.engine.output import claim
 from curate.engine.passes import exchanges, passes
+from curate.engine.places import Place, open_place
 from curate.engine.programs import Program
 from curate.engine.progress import Progress
 from curate.engine.publish import Sealed, finished_manifest, publish
@@ -25,7 +26,7 @@ from curate.engine.units import Unit, record_units
 from curate.plan.plan import Plan, Source
 
 
-def run(plan: Plan, workers: int, replace: bool) -> None:
+def run(plan: Plan, *, place: Place | None = None, replace: bool = False) -> None:
     """Make the dataset of `plan`, or go on with it. Raises a CurateError; see its exit codes."""
     context = Context(plan)
     previous = claim(context.storage, plan, replace)
@@ -35,7 +36,7 @@ def run(plan: Plan, workers: int, replace: bool) -> None:
             return
         previous_id = previous["plan_id"] if previous else None
         units = {source.name: record_units(context.storage, plan, source, previous_id) for source in plan.sources}
-        with open_executor(context, workers) as executor:
+        with open_place(context, place or Place()) as executor:
             Run(context, executor, progress).finish(units)
 
 

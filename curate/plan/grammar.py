@@ -127,11 +127,13 @@ class RunKeys(Run):
     def __post_init__(self) -> None:
         _check(self.unit_seconds > 0, f"unit_seconds must be above 0, not {self.unit_seconds}")
         _check(self.unit_bytes is None or self.unit_bytes > 0, f"unit_bytes must be above 0, not {self.unit_bytes}")
+        seconds = self.take_over_after_seconds
+        _check(seconds > 0, f"take_over_after_seconds must be above 0, not {seconds}")
         _check(self.memory_per_worker > 0, f"memory_per_worker must be above 0, not {self.memory_per_worker}")
 
     def settings(self) -> Run:
         """What the engine is given."""
-        return Run(unit_seconds=self.unit_seconds, unit_bytes=self.unit_bytes, memory_per_worker=self.memory_per_worker)
+        return Run(**{name: getattr(self, name) for name in Run.__dataclass_fields__})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,6 +71,7 @@ class Run:
     unit_seconds: float = 60.0
     unit_bytes: int | None = None  # overrides unit_seconds x the reader's speed
     memory_per_worker: int = 2 << 30  # bytes
+    take_over_after_seconds: float = 900.0  # without news, before a waiting job does the units of others
 
 
 @dataclass(frozen=True, kw_only=True)

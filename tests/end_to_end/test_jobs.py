@@ -2,7 +2,6 @@
 
 import random
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,7 @@ from manifests.verify import verify
 from tests.command import command
 
 MAX_KILLS = 8
-# The command with one number changed, so that nobody waits a quarter of an hour.
-IMPATIENT = """
-import sys
-from curate.cli import call
-from curate.engine import jobs
-jobs.TAKE_OVER_AFTER_SECONDS = 0.5
-sys.exit(call(sys.argv[1:]))
-"""
+ONE = ("--on", "local", "--workers", 1)
 
 
 class Fleet:
@@ -74,7 +66,7 @@ class Fleet:
 def test_three_jobs_that_are_killed_at_random(
     output_url: str, corpus: Any, undisturbed: dict[str, Any], start: Any, read_manifest: Any
 ) -> None:
-    Fleet(1, start, "run", corpus.pipeline(unit_bytes="64 KiB"), "--output", output_url).run()
+    Fleet(1, start, "run", corpus.pipeline(unit_bytes="64 KiB"), "--output", output_url, *ONE).run()
     assert read_manifest(output_url) == undisturbed
     assert verify(output_url)["ok"]
 
@@ -83,7 +75,7 @@ def test_jobs_without_wait_take_turns_and_do_nothing_twice(
     corpus: Any, undisturbed: dict[str, Any], curate: Any, read_manifest: Any, units_run: Any, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    arguments = ("run", corpus.pipeline(unit_bytes="64 KiB"), "--output", output)
+    arguments = ("run", corpus.pipeline(unit_bytes="64 KiB"), "--output", output, *ONE)
     done = curate(*arguments, "--job", "1/2", code=3)
     assert "other jobs hold" in done.stderr and "run again or use --wait" in done.stderr
     assert not (output / "MANIFEST").exists()
@@ -98,20 +90,19 @@ def test_jobs_without_wait_take_turns_and_do_nothing_twice(
 
 
 def test_a_job_that_never_comes_is_taken_over(
-    corpus: Any, undisturbed: dict[str, Any], read_manifest: Any, tmp_path: Path
+    corpus: Any, undisturbed: dict[str, Any], curate: Any, read_manifest: Any, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    arguments = ["run", corpus.pipeline(unit_bytes="64 KiB"), "--output", output, "--job", "1/2", "--wait"]
-    done = subprocess.run(
-        [sys.executable, "-c", IMPATIENT, *map(str, arguments)], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    file = corpus.pipeline(replace=("run: {", "run: {take_over_after_seconds: 1, "), unit_bytes="64 KiB")
+    done = curate("run", file, "--output", output, *ONE, "--job", "1/2", "--wait")
     assert "waits for other jobs: " in done.stderr and "takes over" in done.stderr
     assert read_manifest(output) == undisturbed
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [(["--job", "4/3"], "want I/N"), (["--wait"], "needs --job")], ids=["4/3", "wait alone"]
+    ("options", "words"),
+    [(["--job", "4/3"], "want I/N"), (["--wait"], "--wait goes with --job")],
+    ids=["4/3", "wait alone"],
 )
 def test_wrong_options(options: list[str], words: str, corpus: Any, curate: Any, tmp_path: Path) -> None:
     done = curate("run", corpus.pipeline(), "--output", tmp_path / "out", *options, code=2)

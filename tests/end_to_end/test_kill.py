@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.command import command
+
 WORKERS = 2
 
 
@@ -29,16 +31,14 @@ def num_receipts(corpus: Any, tmp_path_factory: pytest.TempPathFactory) -> int:
     """Receipts that an undisturbed run with units of 16 KiB leaves."""
     output = tmp_path_factory.mktemp("count")
     file = corpus.pipeline(unit_bytes="16 KiB")
-    from sys import executable
-
-    subprocess.run([executable, "-m", "curate", "run", str(file), "--output", str(output)], check=True, capture_output=True)
+    subprocess.run(command("run", file, "--output", output), check=True, capture_output=True)
     return receipts(output)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
 def test_kill_9_of_the_driver(
-    share: float, corpus: Any, undisturbed: dict[str, Any], num_receipts: int, curate: Any, start: Any, read_manifest: Any,
-    units_run: Any, tmp_path: Path,
+    share: float, corpus: Any, undisturbed: dict[str, Any], num_receipts: int, curate: Any, start: Any,
+    read_manifest: Any, units_run: Any, tmp_path: Path,
 ) -> None:  # fmt: skip
     output = tmp_path / "out"
     arguments = ("run", corpus.pipeline(unit_bytes="16 KiB"), "--output", output, "--workers", WORKERS)
@@ -56,8 +56,8 @@ def test_kill_9_of_the_driver(
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_it_cleanly(
-    number: signal.Signals, code: int, corpus: Any, undisturbed: dict[str, Any], curate: Any, start: Any, read_manifest: Any,
-    tmp_path: Path,
+    number: signal.Signals, code: int, corpus: Any, undisturbed: dict[str, Any], curate: Any, start: Any,
+    read_manifest: Any, tmp_path: Path,
 ) -> None:  # fmt: skip
     output = tmp_path / "out"
     arguments = ("run", corpus.pipeline(unit_bytes="16 KiB"), "--output", output, "--workers", WORKERS)

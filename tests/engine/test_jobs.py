@@ -55,6 +55,7 @@ def share(storage: Storage, said: list[str]) -> Any:
 
     def make(**changes: Any) -> JobShare:
         settings: dict[str, Any] = {"job": 1, "num_jobs": 3, "wait": False, "inner": Recorder(storage)}
+        settings["take_over_after_seconds"] = 900.0
         return JobShare(storage=storage, say=said.append, **settings | changes)
 
     return make

@@ -48,6 +48,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def undisturbed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output of a run of `tiny` that nothing disturbed."""
     output = tmp_path_factory.mktemp("undisturbed") / "out"
-    done = subprocess.run(command("run", tiny, "--output", output), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command("run", tiny, "--output", output, "--workers", 1), capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return output

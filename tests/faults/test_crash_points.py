@@ -18,6 +18,7 @@ from tests.faults.conftest import line
 
 ROOT = Path(__file__).parents[2]
 UNIT_POINTS = [name for name in CRASH_POINTS if name.startswith("unit.")]
+LOCAL = ("--on", "local", "--workers", 1)  # the units run in the driver
 CASES = [(name, 1) for name in CRASH_POINTS] + [(name, 4) for name in CRASH_POINTS if name[:4] in ("unit", "seal")]
 
 
@@ -61,10 +62,10 @@ def test_a_driver_that_died_there_is_run_again(
     point: str, visit: int, tiny: Path, undisturbed: Path, curate: Any, tmp_path: Path
 ) -> None:
     output, mark = tmp_path / "out", tmp_path / "mark"
-    curate("run", tiny, "--output", output, code=-signal.SIGKILL, CURATE_CRASH_AT=f"{point}:{visit}:{mark}")
+    curate("run", tiny, "--output", output, *LOCAL, code=-signal.SIGKILL, CURATE_CRASH_AT=f"{point}:{visit}:{mark}")
     assert mark.exists()
     check_readable(output)
-    curate("run", tiny, "--output", output)
+    curate("run", tiny, "--output", output, *LOCAL)
     check_equal(output, undisturbed)
 
 
@@ -73,7 +74,7 @@ def test_a_worker_that_died_there_is_replaced(
     point: str, tiny: Path, undisturbed: Path, curate: Any, tmp_path: Path
 ) -> None:
     output, mark = tmp_path / "out", tmp_path / "mark"
-    curate("run", tiny, "--output", output, "--workers", 2, CURATE_CRASH_AT=f"{point}:2:{mark}")
+    curate("run", tiny, "--output", output, "--on", "local", "--workers", 2, CURATE_CRASH_AT=f"{point}:2:{mark}")
     assert mark.exists()
     check_equal(output, undisturbed)
 
@@ -85,11 +86,11 @@ def test_units_are_reused_although_the_run_that_replaced_the_plan_died(
     shutil.copytree(tiny.parent, folder)
     file = folder / "pipeline.yaml"
     file.write_text(file.read_text().replace("unit_bytes: 1 KiB", "unit_bytes: 6 KiB"))
-    curate("run", file, "--output", output)
+    curate("run", file, "--output", output, *LOCAL)
     (folder / "00.jsonl").write_text("\n".join(line(f"new-{index}") for index in range(8)) + "\n")
     crash = f"plan.after-claim:1:{mark}"
-    curate("run", file, "--output", output, "--replace", code=-signal.SIGKILL, CURATE_CRASH_AT=crash)
-    curate("run", file, "--output", output)
+    curate("run", file, "--output", output, *LOCAL, "--replace", code=-signal.SIGKILL, CURATE_CRASH_AT=crash)
+    curate("run", file, "--output", output, *LOCAL)
     assert units_run(output)[-1]["documents.lines"]["ran"] == 1
 
 
@@ -105,7 +106,7 @@ def test_units_are_reused_although_the_run_that_replaced_the_plan_died(
 def test_a_wrong_setting_is_refused_before_any_work(
     setting: str, words: str, tiny: Path, curate: Any, tmp_path: Path
 ) -> None:
-    done = curate("run", tiny, "--output", tmp_path / "out", code=2, CURATE_CRASH_AT=setting)
+    done = curate("run", tiny, "--output", tmp_path / "out", *LOCAL, code=2, CURATE_CRASH_AT=setting)
     assert done.stderr.startswith(f"{VARIABLE}: ") and words in done.stderr
     assert not (tmp_path / "out").exists()
 
@@ -113,4 +114,4 @@ def test_a_wrong_setting_is_refused_before_any_work(
 def test_nobody_dies_where_somebody_did(tiny: Path, curate: Any, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     mark.touch()
-    curate("run", tiny, "--output", tmp_path / "out", CURATE_CRASH_AT=f"plan.before-claim:1:{mark}")
+    curate("run", tiny, "--output", tmp_path / "out", *LOCAL, CURATE_CRASH_AT=f"plan.before-claim:1:{mark}")

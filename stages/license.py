@@ -1,0 +1,64 @@
+"""The choice of licenses."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from curate.core.stage import Filter, first_reason
+
+_CC_VERSION = re.compile(r"(cc0|cc-by(?:-(?:nc|nd|sa))*)-v?[1-9](?:\.\d)?(?:-(?:international|unported|generic|universal))?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepLicenses(Filter):
+    """Keeps documents under some licenses.
+
+    Reads: license; kind where `allow_unknown` is set.
+    Drops: license (another one), license_unknown (null, except for kinds in `allow_unknown`).
+    Names are compared without case, `_` and white space as `-`, and Creative Commons' without version:
+    `CC BY 4.0` is cc-by. No name includes another: cc-by is not cc-by-sa.
+    A PubMed citation states no license: NLM puts no terms of its own on abstracts, and some are under
+    the publisher's copyright. Whoever wants them says so: `allow_unknown: [citation]`.
+    """
+
+    version: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = ("license", "license_unknown")
+
+    allow: tuple[str, ...]  # such as cc0, public-domain, cc-by
+    allow_unknown: tuple[str, ...] = ()  # kinds of documents that need not state a license
+
+    def __post_init__(self) -> None:
+        """Refuse what could only ever keep nothing."""
+        if not self.allow:
+            raise ValueError("allow: found nothing, wanted licenses, such as [cc0, public-domain, cc-by]")
+
+    def columns_read(self) -> tuple[str, ...]:
+        """License, and kind where it decides."""
+        return ("license", "kind") if self.allow_unknown else ("license",)
+
+    def open(self) -> Callable[[pa.RecordBatch], pa.Array]:
+        """The function that judges a batch."""
+        allowed = frozenset(map(folded, self.allow))
+        exempt = pa.array(self.allow_unknown, pa.string())
+
+        def judge(batch: pa.RecordBatch) -> pa.Array:
+            license = batch.column("license")
+            known = pc.unique(license).drop_null()
+            wrong = pa.array([name for name in known.to_pylist() if folded(name) not in allowed], pa.string())
+            unknown = license.is_null()
+            if self.allow_unknown:
+                unknown = pc.and_(unknown, pc.invert(pc.is_in(batch.column("kind"), value_set=exempt)))
+            return first_reason({"license": pc.is_in(license, value_set=wrong), "license_unknown": unknown})
+
+        return judge
+
+
+def folded(name: str) -> str:
+    """A license's name as it is compared."""
+    name = "-".join(name.casefold().replace("_", " ").replace("-", " ").split())
+    versioned = _CC_VERSION.fullmatch(name)
+    return versioned[1] if versioned else name
