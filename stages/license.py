@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 
 from curate.core.stage import Filter, first_reason
 
-_CC_VERSION = re.compile(r"(cc0|cc-by(?:-(?:nc|nd|sa))*)-v?[1-9](?:\.\d)?(?:-(?:international|unported|generic|universal))?")
+_CC_VERSION = re.compile(
+    r"(cc0|cc-by(?:-(?:nc|nd|sa))*)-v?[1-9](?:\.\d)?(?:-(?:international|unported|generic|universal))?"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

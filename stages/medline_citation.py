@@ -53,17 +53,14 @@ class Citation:
 
 
 def read_citation(article: Any) -> Citation:
-    """What a PubmedArticle element says. Raises: DataError('bad_pmid')."""
-    citation = article.find("MedlineCitation")
-    found = None if citation is None else citation.find("PMID")
-    if found is None:
-        raise DataError("bad_pmid", "no PMID")
+    """What a PubmedArticle element says. Raises: DataError('bad_pmid'), DataError('bad_xml') where it holds two."""
+    citation, found = _only(article, "MedlineCitation"), _only(article, "MedlineCitation/PMID")
     ids = dict(_article_ids(article))
     written_title = _paragraph(citation.find("Article/ArticleTitle"))
     title = _without_brackets(written_title)
     abstract = _abstract(citation)
     return Citation(
-        pmid=read_pmid(found, "1"),
+        pmid=read_pmid(found, version="1"),
         pmcid=ids["pmc"].upper() if _PMCID.fullmatch(ids.get("pmc", "")) else None,
         doi=ids.get("doi") or _stated_doi(citation),
         title=title,
@@ -81,6 +78,16 @@ def read_pmid(element: Any, version: str | None = None) -> Pmid:
     if not _DIGITS.fullmatch(number) or not (stated is None or _VERSION.fullmatch(stated)):
         raise DataError("bad_pmid", f"{number[:40]!r}, version {(stated or '')[:40]!r}")
     return Pmid(number.lstrip("0") or "0", None if stated is None else int(stated))
+
+
+def _only(article: Any, path: str) -> Any:
+    """The one element at `path`. Two in one record are what damage that took a border leaves."""
+    found = article.findall(path)
+    if len(found) > 1:
+        raise DataError("bad_xml", f"{len(found)} {path} in one record")
+    if not found:
+        raise DataError("bad_pmid", f"no {path}")
+    return found[0]
 
 
 _DIGITS = re.compile(rf"\d{{1,{MAX_PMID_DIGITS}}}", re.ASCII)
@@ -148,8 +155,8 @@ _MARKS = {"sup": (inline.SUP_OPEN, inline.SUP_CLOSE), "sub": (inline.SUB_OPEN, i
 _INLINE_TAGS = "b|em|font|i|italic|small|span|strong|u"
 _BLOCK_TAGS = "br|div|h[1-6]|li|ol|p|sec|title|ul"
 _ESCAPED = re.compile(
-    rf"(?:<|&lt;)(/?)(?:({_INLINE_TAGS})|({_BLOCK_TAGS})|(su[bp]))\s?/?(?:>|&gt;)"
-    r"|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});",
+    rf"[<&](?:(?:(?<=<)|(?<=&)lt;)(/?)(?:({_INLINE_TAGS})|({_BLOCK_TAGS})|(su[bp]))\s?/?(?:>|&gt;)"
+    r"|(?<=&)(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)",
     re.IGNORECASE,
 )
 

@@ -65,7 +65,8 @@ class Cutter:
         self._at = 0  # in what is held
         self._base = 0  # position in the content of what is held
         self._ended = False
-        self._declaration = self._root = self._root_name = b""
+        self._declaration = b""  # where it states another encoding than UTF-8
+        self._root = self._root_name = b""
         self._is_open = False  # between the tags of a set
         self._in_deletions = False
         self._resume: re.Pattern[bytes] | None = None  # what is sought, behind damage
@@ -127,7 +128,7 @@ class Cutter:
             return self._tag(token[2], token[3], token[1] == b"/", len(token[0]))
         if not self._root and b"<!ENTITY" in token[0]:
             return self._refuse("unsafe_xml", "declares entities")
-        if not self._root and _DECLARATION.fullmatch(token[0]):
+        if not self._root and _DECLARATION.fullmatch(token[0]) and b"utf-8" not in token[0].lower():
             self._declaration = token[0]
         return self._piece("framing", len(token[0]))
 

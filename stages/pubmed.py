@@ -1,9 +1,9 @@
 """One document for each article of PubMed, whatever files, versions and full texts tell of it.
 
-    records   each document at the key of its PMID (else PMCID, else DOI), and beside it, at the keys of its other
-              ids, what says that these ids mean this PMID
-    articles  a document without a PMID takes the one that its id means; all go to the key of their article
-    verdicts  deletions are applied, and of the documents of an article that are left one stays
+records   each document at the key of its PMID (else PMCID, else DOI), and beside it, at the keys of its other
+          ids, what says that these ids mean this PMID
+articles  a document without a PMID takes the one that its id means; all go to the key of their article
+verdicts  deletions are applied, and of the documents of an article that are left one stays
 """
 
 from collections.abc import Callable
@@ -26,6 +26,7 @@ ALL_VERSIONS = -1
 Preference = Literal["full_text", "newest"]
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, kw_only=True)
 class OneDocumentPerPmid(Exchange):
@@ -135,7 +136,7 @@ def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
 
 
 def _pmids(batch: pa.RecordBatch) -> pa.Array:
-    number = pc.extract_regex(batch.column("pmid"), r"^0*(?P<number>[0-9]+)$").field("number")
+    number = pc.struct_field(pc.extract_regex(batch.column("pmid"), r"^0*(?P<number>[0-9]+)$"), "number")
     return pc.binary_join_element_wise("PMID:", number, "")
 
 
@@ -158,7 +159,8 @@ def _dois(batch: pa.RecordBatch) -> pa.Array:
 
 def article_keys(articles: pa.Array) -> pa.Array:
     """Where the rows of an article meet."""
-    return pa.array([xxhash.xxh3_64_intdigest(article) for article in articles.to_pylist()], pa.uint64())
+    names = articles.cast(pa.binary()).to_pylist()
+    return pa.array([xxhash.xxh3_64_intdigest(name) for name in names], pa.uint64())
 
 
 class ReduceArticles(Reduce):

@@ -47,6 +47,7 @@ os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
 import ray
 
 LOOPBACK = "127.0.0.1"
+TOKEN = secrets.token_hex(32)  # who has it may talk to our Ray; Ray's default lies in the home folder for ever
 OBJECT_STORE_BYTES = 80 << 20  # about the least that Ray takes; the plan is the only thing in it
 MAX_FOLDER = 40  # characters: Ray adds 63 for its sockets, and the system takes 107
 MAX_DEATHS = 2  # of workers on live nodes at one unit, before its records run alone
@@ -84,22 +85,20 @@ def open_cluster(context: Context, address: str | None, workers: int | None) -> 
 @contextmanager
 def _started_here(workers: int | None) -> Iterator[None]:
     """A Ray of our own on loopback, that ends with this process, however it ends; its files go with it."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "10")
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else Ray puts one into the home folder
     parent = tempfile.gettempdir()
     folder = tempfile.mkdtemp(prefix="curate-ray-", dir=parent if len(parent) < MAX_FOLDER - 20 else "/tmp")
     paths = os.pathsep.join(path or os.curdir for path in sys.path)
     try:
-        _init(
-            "Ray cannot start on this machine",
-            address="local",
-            num_cpus=workers,
-            include_dashboard=False,
-            object_store_memory=OBJECT_STORE_BYTES,
-            _temp_dir=folder,
-            runtime_env={"env_vars": ONE_THREAD | {"PYTHONPATH": paths}},
-        )
+        with _environment(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_TOKEN=TOKEN):
+            _init(
+                "Ray cannot start on this machine",
+                address="local",
+                num_cpus=workers,
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                _temp_dir=folder,
+                runtime_env={"env_vars": ONE_THREAD | {"PYTHONPATH": paths}},
+            )
         found = [node["NodeManagerAddress"] for node in _live_nodes()]
         if found != [LOOPBACK]:
             raise PlanError(
@@ -126,6 +125,18 @@ def _joined(address: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _environment(**settings: str) -> Iterator[None]:
+    """Environment variables, where the user has not set them, for processes that are started meanwhile."""
+    added = settings.keys() - os.environ.keys()
+    os.environ.update({name: settings[name] for name in added})
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 def _init(what: str, **options: Any) -> None:

@@ -40,7 +40,7 @@ def run_hf(context: Context, unit: Unit) -> Result:
 
 
 def exports_of(plan: Plan, dataset: str, exported: Seal) -> dict[str, Any]:
-    """What the manifest says of the exports: by kind and split, files, state and info. Splits without rows have none."""
+    """What the manifest says of the exports, by kind and split: files, state, info. A split without rows has none."""
     if hf.KIND not in plan.exports:
         return {}
     splits: dict[str, Any] = {}

@@ -6,7 +6,6 @@ harmless: their receipts are equal.
 """
 
 import re
-import sys
 import time
 from bisect import bisect_left
 from collections import Counter
@@ -35,10 +34,6 @@ def parse_job(text: str) -> tuple[int, int]:
     return job, num_jobs
 
 
-def _say(text: str) -> None:
-    print(f"curate: {text}", file=sys.stderr, flush=True)
-
-
 @dataclass(frozen=True, kw_only=True)
 class JobShare:
     """An Executor that does a share of the units with another, and has the others done by other jobs."""
@@ -49,7 +44,7 @@ class JobShare:
     num_jobs: int
     wait: bool
     take_over_after_seconds: float  # without news; many units long: a unit takes about a minute
-    say: Callable[[str], None] = _say
+    say: Callable[[str], None]
 
     def execute(self, units: Iterable[Unit]) -> Iterator[Receipt]:
         """See Executor. Raises WaitingError where other jobs hold units and it may not wait."""

@@ -1,7 +1,7 @@
 """Where units run: `--on` and `--job` of the command, as an executor."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -26,8 +26,8 @@ class Place:
 
 
 @contextmanager
-def open_place(context: Context, place: Place) -> Iterator[Executor]:
-    """The executor of a place. Raises PlanError where it cannot be had."""
+def open_place(context: Context, place: Place, say: Callable[[str], None]) -> Iterator[Executor]:
+    """The executor of a place, which tells with `say` what it waits for. Raises PlanError where it cannot be had."""
     with _open(context, place) as executor:
         if place.job is None:
             yield executor
@@ -41,6 +41,7 @@ def open_place(context: Context, place: Place) -> Iterator[Executor]:
             num_jobs=num_jobs,
             wait=place.wait,
             take_over_after_seconds=seconds,
+            say=say,
         )
 
 

@@ -7,6 +7,7 @@ from curate.core.errors import StageError
 from curate.core.hashing import digest
 from curate.core.stage import Loop, Reduce, Reply, Send
 from curate.engine.context import Context, Seal, outputs_of
+from curate.engine.crash import crash_point
 from curate.engine.exchange import FAN_IN, Run
 from curate.engine.phases import total
 from curate.engine.rounds import runs_of
@@ -48,6 +49,12 @@ class Program:
             raise StageError(f"{self._step.use}: the last step of an exchange must be a Reduce to homes")
         return seal
 
+    def _run(self, phase: str, units: list[Unit]) -> Seal:
+        crash_point("exchange.before-round")
+        seal = self._run_phase(phase, units)
+        crash_point("exchange.after-round")
+        return seal
+
     def _keep(self, name: str, seals: tuple[str, ...], *, from_homes: bool = False) -> None:
         given = RoundInput(seals=seals, role=rows_role(self._step, name), from_homes=from_homes)
         self._given[name] = (given,)
@@ -81,7 +88,7 @@ class Program:
                     self._phase(part.name), self._step.key, kept + reads, spec, seals=(seal["name"], *names)
                 )
                 units.append(unit)
-        seal = self._run_phase(self._phase(part.name), units)
+        seal = self._run(self._phase(part.name), units)
         self._keep(part.name, (seal["name"],), from_homes=True)
         return seal
 
@@ -94,7 +101,7 @@ class Program:
         reads = self._reads(inputs)
         specs = [self._spec(part.name, "reduce") | {"part": one, "parts": num_parts} for one in range(num_parts)]
         given = tuple(inputs)
-        return self._run_phase(phase, [later_unit(phase, self._step.key, reads, spec, inputs=given) for spec in specs])
+        return self._run(phase, [later_unit(phase, self._step.key, reads, spec, inputs=given) for spec in specs])
 
     def _combined(self, part: Reduce, inputs: list[RoundInput], phase: str) -> list[RoundInput]:
         level = 0
@@ -108,7 +115,7 @@ class Program:
                 for first in range(0, len(runs), FAN_IN)
             ]
             units = [later_unit(name, self._step.key, reads, spec, inputs=given) for spec in specs]
-            seal = self._run_phase(name, units)
+            seal = self._run(name, units)
             role = rows_role(self._step, part.name)
             inputs = [RoundInput(seals=(seal["name"],), role=role, is_ordered=True)]
         return inputs

@@ -4,8 +4,8 @@ Calm: one line when a phase begins and ends, and on the way at most one every fe
 terminal the line on the way is rewritten in place.
 """
 
-import os
 import platform
+import secrets
 import sys
 import time
 from collections import Counter
@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from curate import __version__
+from curate.core.errors import WaitingError
 from curate.core.hashing import canonical_json
 from curate.core.storage import Storage
 from curate.engine.receipt import Receipt
@@ -44,9 +45,11 @@ class Progress:
     ) -> None:
         self._clear()
         if self._ran or self._reused:
+            if error is not None:
+                self._status = "waiting" if isinstance(error, WaitingError) else "failed"
             facts = self._facts(f"{type(error).__name__}: {error}" if error else None)
             name = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._started))
-            self._storage.put(f"runs/{name}-{os.getpid()}.json", canonical_json(facts))
+            self._storage.put(f"runs/{name}-{secrets.token_hex(4)}.json", canonical_json(facts))
 
     def say(self, text: str) -> None:
         """One line."""
@@ -98,7 +101,7 @@ class Progress:
         phases = sorted(self._ran.keys() | self._reused.keys())
         return {
             "plan_id": self._plan.plan_id,
-            "status": self._status if error is None else "failed",
+            "status": self._status,
             "error": error,
             "started": self._started,
             "seconds": time.time() - self._started,

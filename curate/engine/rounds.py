@@ -8,6 +8,7 @@ import pyarrow as pa
 from curate.core.errors import CurateError, StageError
 from curate.core.stage import Reduce, Reducer, Reply
 from curate.engine.context import Context
+from curate.engine.crash import crash_point
 from curate.engine.exchange import OrderedFiles, Run, SortedRuns, merge, range_of
 from curate.engine.homes import read_kept, read_mail
 from curate.engine.receipt import Result
@@ -91,6 +92,7 @@ def reduce(context: Context, unit: Unit, step: Step, part: Reduce) -> Result:
     reducer: Reducer = part.open()
     num_in = num_out = 0
     for rows in merge(context.storage, runs_of(context, unit.inputs), part.order, low, high):
+        crash_point("exchange.within-round")
         num_in += rows.num_rows
         num_out += _give(step, part, out, lambda rows=rows: reducer.reduce(rows))
     num_out += _give(step, part, out, reducer.finish)

@@ -11,6 +11,7 @@ from curate.core.errors import BalanceError
 from curate.core.hashing import canonical_json
 from curate.engine import phases
 from curate.engine.context import Context, Seal, outputs_of, seal_key
+from curate.engine.crash import check_crash_setting, crash_point
 from curate.engine.exports import hf_units
 from curate.engine.ledger import first_quarantined
 from curate.engine.local import Executor
@@ -28,6 +29,7 @@ from curate.plan.plan import Plan, Source
 
 def run(plan: Plan, *, place: Place | None = None, replace: bool = False) -> None:
     """Make the dataset of `plan`, or go on with it. Raises a CurateError; see its exit codes."""
+    check_crash_setting()
     context = Context(plan)
     previous = claim(context.storage, plan, replace)
     with Progress(plan, context.storage) as progress:
@@ -36,7 +38,7 @@ def run(plan: Plan, *, place: Place | None = None, replace: bool = False) -> Non
             return
         previous_id = previous["plan_id"] if previous else None
         units = {source.name: record_units(context.storage, plan, source, previous_id) for source in plan.sources}
-        with open_place(context, place or Place()) as executor:
+        with open_place(context, place or Place(), progress.say) as executor:
             Run(context, executor, progress).finish(units)
 
 
@@ -93,6 +95,7 @@ class Run:
 
     def _go_on(self, done: dict[str, list[Seal]], sources: list[Source], verdicts: Seal) -> None:
         """The next pass of each source that took part in an exchange, all at once."""
+        crash_point("exchange.before-pass")
         units = phases.pass_units(self._plan, sources, done, verdicts)
         receipts = self._receipts([unit for name in units if not self._sealed(*units[name]) for unit in units[name][1]])
         for name, (phase, mine) in units.items():
@@ -128,7 +131,9 @@ class Run:
     def _seal(self, phase: str, units: list[Unit], receipts: list[Receipt]) -> Seal:
         name = phases.seal_name(phase, units)
         seal = {"name": name, "phase": phase, "units": receipts}
+        crash_point("seal.before-seal")
         self._context.storage.put(seal_key(name), canonical_json(seal))
+        crash_point("seal.after-seal")
         return self._context.seal(name)
 
     def _check_quarantine(self, done: dict[str, list[Seal]], packed: list[Seal]) -> None:

@@ -18,6 +18,7 @@ from curate.core.schema import ORIGIN
 from curate.core.stage import Map, Records, with_columns
 from curate.engine.books import Books
 from curate.engine.context import Context
+from curate.engine.crash import crash_point
 from curate.engine.exchange import SortedRuns
 from curate.engine.homes import open_sink, read_home
 from curate.engine.ledger import SPILL, SPILL_ORDER, id_bytes, rows_from_batch, rows_from_reader
@@ -78,6 +79,7 @@ class DocumentTask:
         if step is None:
             raise ValueError(f"{unit.phase} is a first pass")
         for batch, verdicts in read_home(self._context, unit, step):
+            crash_point("exchange.within-pass")
             self._books.received += batch.num_rows
             self._through_steps(self._apply_verdicts(step.name, batch, verdicts))
         return self._finish(unit)

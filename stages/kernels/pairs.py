@@ -60,7 +60,7 @@ def _pair_up(keys: Keys, wholes: Keys, num_known: int, later: Positions, earlier
         num_near = min(size, 2 * WINDOW)
         equal = _find_equal(wholes, window, num_near, row)
         if equal >= 0:
-            if row >= num_known and keys[row] == wholes[row]:
+            if keys[row] == wholes[row]:
                 if count < len(later):
                     later[count], earlier[count] = row, equal
                 count += 1

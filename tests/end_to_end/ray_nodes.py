@@ -1,38 +1,43 @@
-"""A Ray cluster of two nodes on loopback, one CPU each, for as long as stdin is open; a line kills the second node.
+"""A Ray cluster on loopback with nodes of one CPU, for as long as stdin is open.
 
-Prints the address of the cluster and the second node's process ids before and after that.
+Argument: a folder for its files, with a short path. Prints the cluster's address. Then the line `add`
+adds a node, `pids` looks at it, `kill` kills it; each is answered with the ids of its processes.
 """
 
 import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # 127.0.0.1
 os.environ["RAY_TMPDIR"] = sys.argv[1]  # else Ray writes its address where every user's "auto" finds it
 
-from ray.cluster_utils import Cluster  # noqa: E402
+from ray.cluster_utils import Cluster
 
 HEALTH = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 300, "health_check_failure_threshold": 2}
-NODE = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
+NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
 
 
 def descendants(pid: int) -> list[int]:
-    """The process ids of a process and all that it started."""
-    children = (Path("/proc") / str(pid) / "task" / str(pid) / "children").read_text().split()
+    """The process ids of a process and of all that it started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *(one for child in children for one in descendants(int(child)))]
 
 
 def main() -> None:
     """See the module."""
     cluster = Cluster(initialize_head=True, shutdown_at_exit=True, head_node_args=NODE | {"_system_config": HEALTH})
-    second = cluster.add_node(**NODE)
     print(cluster.address, flush=True)
-    for _ in sys.stdin:
-        for process in second.all_processes["raylet"]:
-            for pid in descendants(process.process.pid):
+    added: Any = None
+    for line in sys.stdin:
+        if line == "add\n":
+            added = cluster.add_node(**NODE)
+        pids = descendants(added.all_processes["raylet"][0].process.pid)
+        if line == "kill\n":
+            for pid in pids:
                 os.kill(pid, signal.SIGKILL)
-        print("killed", flush=True)
+        print(*pids, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,19 @@
 """Splits, mix and export through the real command: every count once more, from the sidecars."""
 
-import io
 import json
+import shutil
 import subprocess
 from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import datasets
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
-from curate.core.storage import open_storage
 from manifests.rows import open_rows
 from tests.command import command
+from tests.end_to_end.recount import check_share, groups_of, ledger_of, pieces_of
 
 DATASET = """\
   splits: {validation: 0.05, test: 0.05}
@@ -35,47 +33,10 @@ def pipeline(corpus: Any, share: str = "0.1", **changes: Any) -> Path:
 def mixed(corpus: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output of a run with a mix, splits and the export."""
     output = tmp_path_factory.mktemp("mixed") / "out"
-    run = command("run", pipeline(corpus), "--output", output, "--workers", 1)
+    run = command("run", pipeline(corpus), "--output", output, "--on", "local", "--workers", 1)
     done = subprocess.run(run, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return output
-
-
-def pieces_of(output: Path, manifest: dict[str, Any], split: str) -> list[dict[str, Any]]:
-    """The lines of all document tables of a split, rows numbered through the split."""
-    storage, folder = open_storage(str(output)), manifest["dataset_id"][:12]
-    lines: list[dict[str, Any]] = []
-    for number, shard in enumerate(manifest["splits"][split]["shards"]):
-        table = pq.read_table(io.BytesIO(storage.read(f"{folder}/{shard['docs']['key']}")))
-        first = number * manifest["format"]["rows_per_shard"]
-        lines += [line | {"row": first + line["row"]} for line in table.to_pylist()]
-    return lines
-
-
-def groups_of(output: Path, manifest: dict[str, Any], split: str) -> list[str]:
-    """The mix group of each row of a split. A row has one."""
-    groups: dict[int, set[str]] = {}
-    for line in pieces_of(output, manifest, split):
-        groups.setdefault(line["row"], set()).add(line["group"])
-    assert sorted(groups) == list(range(manifest["splits"][split]["rows"]))
-    assert all(len(names) == 1 for names in groups.values())
-    return [groups[row].pop() for row in sorted(groups)]
-
-
-def ledger_of(output: Path, manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    storage, folder = open_storage(str(output)), manifest["dataset_id"][:12]
-    parts = [storage.read(f"{folder}/{part['key']}") for part in manifest["ledger"]["parts"]]
-    return [line for part in parts for line in pq.read_table(io.BytesIO(part)).to_pylist()]
-
-
-def check_share(groups: list[str], share: str) -> int:
-    """The rows of `general` are the share of the whole, and every prefix is mixed as the whole is."""
-    is_general = np.array([group == "general" for group in groups])
-    num_general, total = int(is_general.sum()), len(groups)
-    assert num_general == round(Fraction(share) * total)
-    prefix = np.arange(1, total + 1)
-    assert (np.abs(np.cumsum(is_general) * total - prefix * num_general) < total).all()
-    return num_general
 
 
 def test_the_sidecars_have_the_rows_of_the_share_in_every_prefix(mixed: Path, read_manifest: Any) -> None:
@@ -134,26 +95,30 @@ def test_it_verifies_and_the_commands_speak_of_it(mixed: Path, curate: Any) -> N
 def test_how_the_work_is_cut_does_not_matter(
     changes: dict[str, Any], options: list[Any], corpus: Any, mixed: Path, curate: Any, read_manifest: Any, tmp_path: Path
 ) -> None:
-    curate("run", pipeline(corpus, **changes), "--output", tmp_path / "out", *options)
+    curate("run", pipeline(corpus, **changes), "--output", tmp_path / "out", "--on", "local", *options)
     assert read_manifest(tmp_path / "out") == read_manifest(mixed)
 
 
-def test_one_percent(corpus: Any, curate: Any, read_manifest: Any, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    curate("run", pipeline(corpus, share="0.01"), "--output", output, "--workers", 2)
+def test_one_percent(corpus: Any, mixed: Path, curate: Any, read_manifest: Any, units_run: Any, tmp_path: Path) -> None:
+    output = shutil.copytree(mixed, tmp_path / "out")
+    curate("run", pipeline(corpus, share="0.01"), "--output", output, "--on", "local", "--workers", 1, "--replace")
+    assert {name: units["ran"] for name, units in units_run(output)[-1].items() if "documents" in name} == {
+        "documents.articles": 0, "documents.web": 0, "documents.general": 0,
+    }  # fmt: skip
     manifest = read_manifest(output)
     assert check_share(groups_of(output, manifest, "train"), "0.01") >= 5
     assert json.loads(curate("verify", output, "--json").stdout)["ok"]
 
 
 def test_too_few_rows_of_a_share_are_a_plan_error_and_epochs_repeat_them(
-    corpus: Any, curate: Any, read_manifest: Any, tmp_path: Path
+    corpus: Any, mixed: Path, curate: Any, read_manifest: Any, tmp_path: Path
 ) -> None:
-    output = tmp_path / "out"
-    done = curate("run", pipeline(corpus, share="0.5"), "--output", output, "--workers", 2, code=2)
+    output = shutil.copytree(mixed, tmp_path / "out")
+    before = (output / "MANIFEST").read_bytes()
+    done = curate("run", pipeline(corpus, share="0.5"), "--output", output, "--on", "local", "--replace", code=2)
     assert "mix group 'general' has " in done.stderr and "set its epochs to 4" in done.stderr
-    assert not (output / "MANIFEST").exists()
-    curate("run", pipeline(corpus, share="0.5, epochs: 4"), "--output", output, "--workers", 2, "--replace")
+    assert (output / "MANIFEST").read_bytes() == before
+    curate("run", pipeline(corpus, share="0.5, epochs: 4"), "--output", output, "--on", "local", "--workers", 1, "--replace")
     manifest = read_manifest(output)
     groups = groups_of(output, manifest, "train")
     check_share(groups, "0.5")

@@ -16,6 +16,7 @@ seed: 7
 documents:
   lines:
     read: {{use: stages.jsonl.ReadJsonl, paths: "*.jsonl", id: id, text: text}}
+    steps: [stages.dedup.ExactDedup]
 dataset:
   from: lines
   tokenizer: {{model: {tokenizer}, bos: document, eos: document}}
@@ -32,12 +33,13 @@ def line(name: str) -> str:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline over three files of lines, with a repeated record, a conflict of ids, and a line that is no JSON."""
+    """Three files of lines; a repeated record, a copy under another id, a conflict of ids, a line that is no JSON."""
     folder = tmp_path_factory.mktemp("tiny")
     for number in range(3):
         lines = [line(f"d{number}-{index}") for index in range(8)]
         (folder / f"{number}.jsonl").write_text("\n".join(lines) + "\n")
-    odd = [line("d0-3"), json.dumps({"id": "d0-4", "text": "other words"}), '{"id": "broken", "text"']
+    copy = json.dumps(json.loads(line("d1-1")) | {"id": "copy"})
+    odd = [line("d0-3"), copy, json.dumps({"id": "d0-4", "text": "other words"}), '{"id": "broken", "text"']
     (folder / "3.jsonl").write_text("\n".join(odd) + "\n")
     file = folder / "pipeline.yaml"
     file.write_text(PIPELINE.format(tokenizer=ROOT / "examples/quickstart/tokenizer/tokenizer.model"))

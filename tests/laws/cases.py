@@ -18,6 +18,7 @@ from curate.core.stage import Asset, Filter, Map, Stage
 from stages.html import ExtractHtml
 from stages.jats import ExtractJats
 from stages.language import IdentifyLanguage, KeepLanguages
+from stages.license import KeepLicenses
 from stages.quality import GopherQuality
 from stages.statistics import TextStatistics
 from stages.text import DropEmpty
@@ -82,6 +83,7 @@ PAGES: dict[str, st.SearchStrategy[Any]] = {
     "charset": st.sampled_from([None, "utf-8", "iso-8859-1"]),
 }
 PAGE = {"content": f"<h1>Title</h1><p>{SENTENCE * 5}</p>".encode(), "kind": "text/html", "charset": None}
+LICENSES = st.sampled_from([None, "cc0", "cc-by", "CC BY 4.0", "cc-by-sa", ""])
 STATISTICS: dict[str, st.SearchStrategy[Any]] = {
     "num_words": st.sampled_from([0, 49, 50, 51, 99_999, 100_000, 100_001]),
     "mean_word_length": _near(3, 5, 10),
@@ -117,6 +119,12 @@ FILTERS = [
         KeepLanguages(languages=("en", "pt")),
         {"language": st.sampled_from([None, "en", "pt", "de"]), "language_score": st.none() | _near(0, 0.65)},
         ({"language": "en", "language_score": 0.9}, {"language": None, "language_score": 0.0}),
+    ),
+    Case(KeepLicenses(allow=("cc0", "cc-by")), {"license": LICENSES}, ({"license": "CC BY 4.0"}, {"license": None})),
+    Case(
+        KeepLicenses(allow=("cc0",), allow_unknown=("citation",)),
+        {"license": LICENSES, "kind": st.sampled_from([None, "citation", "letter"])},
+        ({"license": None, "kind": "citation"}, {"license": None, "kind": None}),
     ),
     Case(GopherQuality(), STATISTICS, (PROSE, PROSE | {"num_words": 3})),
 ]

@@ -13,11 +13,13 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lxml import etree
 
 from curate.core.stage import Input, Reader, Slice
 from curate.core.storage import ObjectFile
 from stages.jats import ReadJats
 from stages.jsonl import ReadJsonl
+from stages.medline import ReadMedline
 from stages.warc import ReadWarc
 
 BYTES = ("content_bytes", "record_bytes", "framing_bytes", "skipped_bytes", "lost_bytes")
@@ -327,3 +329,82 @@ def test_jats_articles_are_accounted_for(content: bytes) -> None:
     assert (plain.num_records, plain.drops) == (packed.num_records, packed.drops) == (1, plain.drops)
     assert plain.num_bytes == packed.num_bytes
     assert plain.num_bytes["content_bytes"] == len(content)
+
+
+# MEDLINE
+
+
+def citation(number: int, size: int) -> bytes:
+    return (
+        f'<PubmedArticle><MedlineCitation><PMID Version="1">{number}</PMID><Article><Abstract><AbstractText>'
+        f"{'word ' * size}</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle>"
+    ).encode()
+
+
+CITATIONS = st.builds(citation, st.integers(0, 9), st.integers(0, 60)) | st.sampled_from(
+    [
+        b"<DeleteCitation><PMID Version='1'>3</PMID>\n<PMID>4</PMID></DeleteCitation>",
+        b"<PubmedBookArticle><PMID>1</PMID></PubmedBookArticle>",
+        b"<!-- <PubmedArticle> -->",
+        citation(1, 9).replace(b"word", b"<!-- </PubmedArticle> --><![CDATA[<PubmedArticle>]]>", 1),
+    ]
+)
+DAMAGED_CITATIONS = st.sampled_from(
+    [
+        *(b"junk", b"<junk>", b"<", b"<!-- ", b"</PubmedArticle>", b"<PubmedArticle>", b"<PubmedArticle/>", b"<?"),
+        *(b"</PubmedArticleSet>", b"<PubmedArticleSet>", b"<DeleteCitation>", b"<PMID>", b"<PMID>5</PMID>", b"\xff\0"),
+        citation(5, 500),
+        citation(6, 3)[:40],
+        citation(7, 3)[40:],
+    ]
+)
+
+
+def pubmed_set(parts: list[bytes]) -> bytes:
+    return b"<?xml version='1.0'?>\n<PubmedArticleSet>\n" + b"\n".join(parts) + b"\n</PubmedArticleSet>\n"
+
+
+@st.composite
+def pubmed_sets(draw: st.DrawFn) -> bytes:
+    return damage(draw, pubmed_set(draw(st.lists(CITATIONS | CITATIONS | DAMAGED_CITATIONS, max_size=8))))
+
+
+@settings(max_examples=300, deadline=None)
+@given(pubmed_sets(), st.sampled_from([1, 7, 64, 1 << 20]))
+def test_citations_are_read_alike_however_they_come(data: bytes, chunk_bytes: int) -> None:
+    reader = ReadMedline(paths=(), max_record_bytes=1000)
+    plain = check(reader, "a.xml", data, [])
+    assert plain.num_bytes["content_bytes"] == len(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stages.medline_framing.CHUNK_BYTES", chunk_bytes)
+        patch.setattr("stages.compressed.PIECE_BYTES", chunk_bytes)
+        assert check(reader, "a.xml", data, []).facts() == plain.facts()
+    packed = check(reader, "a.xml.gz", gzip.compress(data), [])
+    assert (packed.drops, +packed.num_bytes, packed.num_records) == (plain.drops, +plain.num_bytes, plain.num_records)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(CITATIONS, max_size=12))
+def test_sound_citations_are_those_of_a_tree_of_the_whole_set(parts: list[bytes]) -> None:
+    data = pubmed_set(parts)
+    whole = check(ReadMedline(paths=()), "a.xml", data, [])
+    root = etree.fromstring(data)
+    wanted = [one.text for one in root.iterfind("PubmedArticle/MedlineCitation/PMID")]
+    wanted_deletions = [one.text for one in root.iterfind("DeleteCitation/PMID")]
+    by_kind = {
+        kind: [row["pmid"] for row in whole.documents if row["kind"] == kind] for kind in ("citation", "deletion")
+    }
+    assert by_kind == {"citation": wanted, "deletion": wanted_deletions}
+    assert (whole.bad, whole.num_bytes["lost_bytes"]) == ([], 0)
+    assert whole.drops.total() == len(root.findall("PubmedBookArticle"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_damaged_sets_are_accounted_for(data: st.DataObject) -> None:
+    stored = gzip.compress(data.draw(pubmed_sets()), 0, mtime=0)
+    at = data.draw(st.integers(10, len(stored) - 1))  # bytes of the header may be changed without harm
+    changed = stored[:at] + bytes([stored[at] ^ 0x55]) + stored[at + 1 :]
+    for one in (stored[:at], changed):
+        whole = check(ReadMedline(paths=(), max_record_bytes=1000), "a.xml.gz", one, [])
+        assert whole.bad, "damage is told"

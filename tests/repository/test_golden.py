@@ -22,6 +22,7 @@ import stages
 from curate.core.hashing import digest, sha256
 from curate.core.stage import Exchange, Map, Slice, Stage
 from curate.engine.context import Context
+from curate.engine.places import Place
 from curate.engine.runner import run
 from curate.plan.build import build
 from curate.plan.plan import Plan, Source
@@ -72,7 +73,7 @@ def exchange_entries(plan: Plan, given: str) -> dict[str, Entry]:
     exchanges = {
         step.name: step for source in plan.sources for step in source.steps if isinstance(step.stage, Exchange)
     }
-    run(plan, workers=1, replace=False)
+    run(plan, place=Place(on="local", workers=1), replace=False)
     output = Path(plan.output)
     manifest = output / json.loads((output / "MANIFEST").read_text("utf-8"))["manifest"]
     parts = [manifest.parent / part["key"] for part in json.loads(manifest.read_text("utf-8"))["ledger"]["parts"]]
@@ -81,7 +82,7 @@ def exchange_entries(plan: Plan, given: str) -> dict[str, Entry]:
     for name, step in exchanges.items():
         verdicts = ledger.filter(pc.equal(ledger["stage"], name)).select(["id", "fate", "reason", "kept_id"])
         assert verdicts.num_rows > 0, f"golden.yaml gives {name} nothing to decide"
-        found[f"corpus: {step.use}"] = {"key": step.key, "input": given, "output": table_digest(verdicts)}
+        found[f"exchange: {step.use}"] = {"key": step.key, "input": given, "output": table_digest(verdicts)}
     return found
 
 

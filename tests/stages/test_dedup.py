@@ -10,11 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.dedup import ExactDedup, MinHashDedup
+from stages.kernels.buffers import text_buffers
+from stages.kernels.minhash import sign
 from tests.oracle import Cuts, Outcome, documents_of, run_exchange
 from tests.stages.reference_minhash import Answer, deduplicate
 
@@ -124,6 +128,15 @@ def test_a_long_chain_is_one_cluster() -> None:
     assert max(position - kept for position, (_, kept) in fates(outcome).items()) <= 14  # J >= 0.63
 
 
+def test_short_texts_whose_hashes_collide_are_told_apart() -> None:
+    titles = [f"{number} study" for number in range(200_000)]
+    values = sign(*text_buffers(pa.array(titles, pa.large_string())), 5, 1)[0][:, 0]
+    _, first, count = np.unique(values, return_index=True, return_counts=True)
+    twins = np.flatnonzero(values == values[first[count > 1][0]]).tolist()
+    assert len(twins) == 2
+    assert run_exchange(MinHashDedup(), documents_of([titles[twin] for twin in twins])).verdicts == {}
+
+
 def test_short_texts_are_compared_as_a_whole() -> None:
     """bigcode-dataset#35: all texts of fewer words than the n-gram fell into one cluster."""
     titles = [f"Title {number} study" for number in range(500)]
@@ -201,6 +214,16 @@ def test_templated_pages_cost_a_bounded_number_of_rows_each() -> None:
     assert {kept_one for _, kept_one in fates(outcome).values()} <= kept
 
 
+def test_each_cluster_has_a_memory_of_its_own_and_copies_take_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stages.clusters.MAX_REMEMBERED", 3)
+    pairs = [" ".join(changed(words(seed, 100), place)) for seed in range(10) for place in (0, 1)]
+    assert len(fates(run_exchange(MinHashDedup(), documents_of(pairs)))) == 10
+    chain = [" ".join(BASE[start : start + 150]) for start in (0, 16, 32, 33)]
+    stage = MinHashDedup(ngram=1, threshold=0.75, keep=())
+    named = fates(run_exchange(stage, documents_of([chain[0]] * 20 + chain[1:])))
+    assert named[22] == ("near_duplicate", 21) and 21 not in named
+
+
 def test_what_a_cluster_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stages.clusters.MAX_REMEMBERED", 5)
     texts = [" ".join(changed(BASE[:150], number % 150)) for number in range(40)]
@@ -223,7 +246,7 @@ def corpora(draw: st.DrawFn) -> list[str]:
     return texts
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(corpora(), st.sampled_from([0.4, 0.7, 1.0]), st.integers(0, 1 << 32))
 def test_equal_to_all_pairs_at_once(texts: list[str], threshold: float, seed: int) -> None:
     options: dict[str, Any] = {"ngram": 2, "bands": 8, "rows": 2, "threshold": threshold}

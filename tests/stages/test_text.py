@@ -37,6 +37,16 @@ def test_an_empty_batch_gives_no_reasons() -> None:
     assert judge([]) == []
 
 
-def test_declares_its_only_reason() -> None:
-    assert DropEmpty().reasons == ("no_text",)
+def test_a_deletion_that_no_step_applied_is_told_apart() -> None:
+    columns = {"text": [None, "", "a", None, None], "kind": ["deletion", "deletion", "deletion", "citation", None]}
+    types = (pa.large_string(), pa.string())
+    batch = pa.record_batch(
+        {name: pa.array(column, kind) for (name, column), kind in zip(columns.items(), types, strict=True)}
+    )
+    applied, no_text = "deletion_not_applied", "no_text"
+    assert DropEmpty().open()(batch).to_pylist() == [applied, applied, None, no_text, no_text]
+
+
+def test_declares_its_reasons() -> None:
+    assert DropEmpty().reasons == ("no_text", "deletion_not_applied")
     assert DropEmpty().columns_read() == ("text",)
