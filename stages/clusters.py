@@ -17,14 +17,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from curate.core.stage import VERDICT, Columns, Loop, Reduce, Reducer
+from curate.core.exchange import VERDICT, Loop, Reduce, Reducer
+from curate.core.stage import Columns
 from stages.ids import Flags, Words, id_array, id_keys, id_words, is_equal, is_less
 from stages.minhash import EDGE
 
 NEAR_DUPLICATE = "near_duplicate"
 
-# Documents of one component that are held in memory, about 200 bytes each. Those beyond are judged
-# by these alone, so that some near-duplicates stay; that is told from nothing but the order.
+# Documents of one component that are held in memory, about 200 bytes each; copies of a text count
+# once. Those beyond are judged by the first ones alone, so that some near-duplicates stay.
 MAX_REMEMBERED = 1 << 20
 
 

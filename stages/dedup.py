@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from curate.core.stage import VERDICT, Columns, Exchange, Loop, Reduce, Reducer, Reply, Send, Sent
+from curate.core.exchange import VERDICT, Exchange, Loop, Reduce, Reducer, Reply, Send, Sent
+from curate.core.stage import Columns
 from stages.clusters import COMPONENTS, ReduceMembers, ReduceVerdicts
 from stages.ids import id_array, id_words, is_equal
 from stages.kernels.buffers import text_buffers
@@ -71,7 +72,7 @@ class MinHashDedup(Exchange):
     Merges: near_duplicate, with the kept document's id.
     Gives `cluster`: the smallest id that a document is connected to by similar pairs, whether kept or not.
     The signature is that of datasketch 2.0 (scheme affine32, seed 1) for this module's hash of shingles.
-    A component of more than 2^20 documents that remember each other keeps some near-duplicates.
+    Of a component of more than 2^20 different texts, held in memory at 200 bytes each, some near-duplicates stay.
     Source: Broder 1997, On the resemblance and containment of documents; Lee et al. 2021, section 4.2, for
     verified pairs. Defaults: 0.8 and word 5-grams as in Lee et al. 2021, appendix A; 21 x 6 finds 99.8 % of the
     pairs at 0.8 and 93 % at 0.7 (computed), so that the threshold and not the bands decides.

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from curate.core.stage import Columns, Reduce, Reducer, Reply
+from curate.core.exchange import Reduce, Reducer, Reply
+from curate.core.stage import Columns
 from stages.ids import Flags, Words, id_array, id_keys, id_words, is_equal, one_array
 from stages.kernels.minhash import count_agreements
 from stages.kernels.pairs import pair_up

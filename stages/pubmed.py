@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
-from curate.core.stage import VERDICT, Columns, Exchange, Loop, Reduce, Reducer, Reply, Send, Sent
+from curate.core.exchange import VERDICT, Exchange, Loop, Reduce, Reducer, Reply, Send, Sent
+from curate.core.stage import Columns
 from stages.ids import one_array
 
 FULL_TEXT, OLDER_VERSION, DELETED, APPLIED = "full_text", "older_version", "deleted", "applied"

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from curate.core.stage import Columns, Send, Sent
+from curate.core.exchange import Send, Sent
+from curate.core.stage import Columns
 from stages.ids import Flags, id_array
 from stages.kernels.buffers import text_buffers
 from stages.kernels.minhash import band_keys, find_unstable, sign

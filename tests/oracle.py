@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from curate.core.stage import VERDICT, Columns, Exchange, Loop, Reduce, Reply, Send
+from curate.core.exchange import VERDICT, Exchange, Loop, Reduce, Reply, Send
+from curate.core.stage import Columns
 
 MAX_TURNS = 50
 ROW_BITS = 32

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from curate.core.stage import VERDICT
+from curate.core.exchange import VERDICT
 from curate.engine.context import Context
 from curate.engine.exchange import Run, merge
 from curate.engine.passes import Pass

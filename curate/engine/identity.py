@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from curate.core.stage import VERDICT, Columns, Exchange, Reduce, Reducer, Send, Sent
+from curate.core.exchange import VERDICT, Exchange, Reduce, Reducer, Send, Sent
+from curate.core.stage import Columns
 from curate.engine.ledger import id_bytes, id_keys
 
 SAME_RECORD, ID_CONFLICT = "same_record", "id_conflict"

@@ -6,8 +6,8 @@ ends with what leaves for the next exchange, or with tokens for the shuffle.
 
 from dataclasses import dataclass
 
+from curate.core.exchange import Exchange
 from curate.core.hashing import digest
-from curate.core.stage import Exchange
 from curate.engine.identity import Identity
 from curate.plan.plan import Plan, Source, Step
 

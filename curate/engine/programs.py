@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from curate.core.errors import StageError
+from curate.core.exchange import Loop, Reduce, Reply, Send
 from curate.core.hashing import digest
-from curate.core.stage import Loop, Reduce, Reply, Send
 from curate.engine.context import Context, Seal, outputs_of
 from curate.engine.crash import crash_point
 from curate.engine.exchange import FAN_IN, Run

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from curate.core.errors import CurateError, StageError
-from curate.core.stage import Reduce, Reducer, Reply
+from curate.core.exchange import Reduce, Reducer, Reply
 from curate.engine.context import Context
 from curate.engine.crash import crash_point
 from curate.engine.exchange import OrderedFiles, Run, SortedRuns, merge, range_of

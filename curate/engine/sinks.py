@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from curate.core.exchange import Exchange, Reduce, Send
 from curate.core.hashing import order_key
 from curate.core.schema import ORIGIN, SIDECAR, schema_of
-from curate.core.stage import Columns, Exchange, Reduce, Send, with_columns
+from curate.core.stage import Columns, with_columns
 from curate.engine.exchange import RUN_BYTES, SortedRuns, parquet
 from curate.engine.receipt import Artifact
 from curate.plan.plan import Plan, Source, Step

@@ -6,8 +6,7 @@ slice -> Reader -> batch -> Map -> Filter -> ... -> Tokenize -> sorted files
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from curate.core.schema import ORIGIN
 from curate.core.stage import Map, Records, with_columns
 from curate.engine.books import Books
 from curate.engine.context import Context
+from curate.engine.contract import OpenStep, call
 from curate.engine.crash import crash_point
 from curate.engine.exchange import SortedRuns
 from curate.engine.homes import open_sink, read_home
@@ -26,26 +26,9 @@ from curate.engine.passes import Pass
 from curate.engine.receipt import Result
 from curate.engine.units import Unit, slices_of
 from curate.engine.watch import Watch
-from curate.plan.plan import Step, step_name
-from manifests.table_digest import TableDigest
+from curate.plan.plan import step_name
 
-PROBE_ROWS = 8  # rows of a unit that go through each step twice, to catch one that is not a pure function
 MAX_DETAIL = 200  # characters of a quarantined record's detail that the ledger keeps
-
-StepFunction = Callable[[pa.RecordBatch], Any]
-
-
-@dataclass
-class OpenStep:
-    """A step with its opened function, its row counts in this unit and the digest of what it gave."""
-
-    step: Step
-    columns: tuple[str, ...]  # that there are after it
-    function: StepFunction
-    num_in: int = 0
-    num_out: int = 0
-    probed: bool = False
-    digest: TableDigest = field(default_factory=TableDigest)
 
 
 class DocumentTask:
@@ -219,58 +202,3 @@ def with_source(batch: pa.RecordBatch, source: str) -> pa.RecordBatch:
     origin = batch.column("origin")
     fields = [name if field.name == "source" else origin.field(field.name) for field in ORIGIN]
     return with_columns(batch, {"source": name, "origin": pa.StructArray.from_arrays(fields, fields=list(ORIGIN))})
-
-
-def call(step: OpenStep, batch: pa.RecordBatch) -> Any:
-    """The step's function on `batch`, its answer held against the contract of its family.
-
-    The first rows of a unit are asked for twice, the second time alone: another answer means
-    that the step is not a pure function of the row.
-    """
-    answer = checked(step.step, batch, guarded(step.step, step.function, batch))
-    if not step.probed and batch.num_rows:
-        step.probed = True
-        rows = batch.slice(0, PROBE_ROWS)
-        again = checked(step.step, rows, guarded(step.step, step.function, rows))
-        if digest_of(again) != digest_of(answer.slice(0, PROBE_ROWS)):
-            where = f"step {step.step.name!r} ({step.step.use})"
-            raise StageError(f"{where} is not deterministic: the same {rows.num_rows} rows gave two answers")
-    return answer
-
-
-def guarded(step: Step, function: StepFunction, batch: pa.RecordBatch) -> Any:
-    """Call a stage; what it raises by mistake becomes a StageError that names it."""
-    try:
-        return function(batch)
-    except CurateError:
-        raise
-    except Exception as error:
-        raise StageError(f"step {step.name!r} ({step.use}): {type(error).__name__}: {error}") from error
-
-
-def checked(step: Step, batch: pa.RecordBatch, answer: Any) -> Any:
-    """The answer, if it keeps the contract: Maps keep rows and order, Filters give declared reasons."""
-    where = f"step {step.name!r} ({step.use})"
-    num_rows = len(answer) if isinstance(answer, pa.Array) else answer.num_rows
-    if num_rows != batch.num_rows:
-        raise StageError(
-            f"{where} was given {batch.num_rows} rows and returned {num_rows}: a stage may not lose or add rows"
-        )
-    if isinstance(step.stage, Map):
-        if not answer.column("id").equals(batch.column("id")):
-            raise StageError(f"{where} changed the order of the rows, or their ids")
-        for name, kind in step.stage.adds.items():
-            if name not in answer.schema.names or answer.schema.field(name).type != kind:
-                raise StageError(f"{where} declares the column {name!r} of type {kind}, but did not return it so")
-        return answer
-    undeclared = set(pc.unique(answer).to_pylist()) - {None, *step.stage.reasons}
-    if undeclared:
-        raise StageError(f"{where} gave the reason {sorted(undeclared)[0]!r}, which it does not declare")
-    return answer
-
-
-def digest_of(answer: Any) -> bytes:
-    """Digest of a step's answer, by value."""
-    digest = TableDigest()
-    digest.update(pa.RecordBatch.from_arrays([answer], names=["reason"]) if isinstance(answer, pa.Array) else answer)
-    return digest.digest()

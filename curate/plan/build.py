@@ -14,8 +14,9 @@ from typing import Any
 
 from curate import __version__
 from curate.core.errors import PlanError
+from curate.core.exchange import Exchange
 from curate.core.hashing import digest
-from curate.core.stage import Asset, Exchange, Reader
+from curate.core.stage import Asset, Reader
 from curate.core.storage import open_storage
 from curate.plan.assets import AssetFinder
 from curate.plan.columns import trace_columns

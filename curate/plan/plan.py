@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from curate.core.stage import Asset, Columns, Exchange, Filter, Input, Map, Reader
+from curate.core.exchange import Exchange
+from curate.core.stage import Asset, Columns, Filter, Input, Map, Reader
 
 
 @dataclass(frozen=True, kw_only=True)

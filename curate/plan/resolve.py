@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from curate.core.errors import suggestion
-from curate.core.stage import Exchange, Filter, Map, Reader
+from curate.core.exchange import Exchange
+from curate.core.stage import Filter, Map, Reader
 from curate.plan.grammar import NOT_BUILT, PLANNED_STAGES
 from curate.plan.graph import Use
 from curate.plan.load import Scalar

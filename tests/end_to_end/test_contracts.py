@@ -8,7 +8,7 @@ import pytest
 
 from curate.core.storage import open_storage
 
-STAGES = '''
+STAGES = """
 import os
 import time
 from collections.abc import Callable
@@ -84,7 +84,7 @@ class Undeclared(Filter):
 
     def open(self):
         return lambda batch: pa.array(["long"] * batch.num_rows)
-'''
+"""
 
 
 @pytest.fixture

@@ -33,7 +33,9 @@ def test_s3_gives_the_same_bytes_as_local_disk(
     assert json.loads(curate("verify", s3_url, "--json").stdout)["ok"]
 
 
-def test_there_are_many_shards_and_many_units(corpus: Any, undisturbed: dict[str, Any], curate: Any, tmp_path: Path) -> None:
+def test_there_are_many_shards_and_many_units(
+    corpus: Any, undisturbed: dict[str, Any], curate: Any, tmp_path: Path
+) -> None:
     assert len(undisturbed["splits"]["train"]["shards"]) >= 8
     file = corpus.pipeline(unit_bytes="16 KiB")
     phases = json.loads(curate("plan", file, "--output", tmp_path / "out", "--json").stdout)["phases"]

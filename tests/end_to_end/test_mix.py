@@ -89,11 +89,15 @@ def test_it_verifies_and_the_commands_speak_of_it(mixed: Path, curate: Any) -> N
     assert report["splits"]["train"]["rows_by_group"]["general"] > 0
 
 
-@pytest.mark.parametrize(
-    ("changes", "options"), [({}, ["--workers", 2]), ({"unit_bytes": "16 KiB"}, ["--workers", 2])]
-)
+@pytest.mark.parametrize(("changes", "options"), [({}, ["--workers", 2]), ({"unit_bytes": "16 KiB"}, ["--workers", 2])])
 def test_how_the_work_is_cut_does_not_matter(
-    changes: dict[str, Any], options: list[Any], corpus: Any, mixed: Path, curate: Any, read_manifest: Any, tmp_path: Path
+    changes: dict[str, Any],
+    options: list[Any],
+    corpus: Any,
+    mixed: Path,
+    curate: Any,
+    read_manifest: Any,
+    tmp_path: Path,
 ) -> None:
     curate("run", pipeline(corpus, **changes), "--output", tmp_path / "out", "--on", "local", *options)
     assert read_manifest(tmp_path / "out") == read_manifest(mixed)
@@ -118,7 +122,17 @@ def test_too_few_rows_of_a_share_are_a_plan_error_and_epochs_repeat_them(
     done = curate("run", pipeline(corpus, share="0.5"), "--output", output, "--on", "local", "--replace", code=2)
     assert "mix group 'general' has " in done.stderr and "set its epochs to 4" in done.stderr
     assert (output / "MANIFEST").read_bytes() == before
-    curate("run", pipeline(corpus, share="0.5, epochs: 4"), "--output", output, "--on", "local", "--workers", 1, "--replace")
+    curate(
+        "run",
+        pipeline(corpus, share="0.5, epochs: 4"),
+        "--output",
+        output,
+        "--on",
+        "local",
+        "--workers",
+        1,
+        "--replace",
+    )
     manifest = read_manifest(output)
     groups = groups_of(output, manifest, "train")
     check_share(groups, "0.5")

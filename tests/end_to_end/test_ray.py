@@ -299,3 +299,11 @@ def test_a_node_without_the_modules_of_the_plan_is_refused(
     environment = nodes.environment | {"PYTHONPATH": str(tmp_path)}
     done = curate("run", file, "--on", nodes.address, "--output", tmp_path / "out", code=2, **environment)
     assert "a worker on Ray cannot open the plan: ModuleNotFoundError: No module named 'only_here'" in done.stderr
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense"])
+def test_an_address_without_a_cluster_is_refused_at_once(
+    address: str, corpus: Any, curate: Any, tmp_path: Path
+) -> None:
+    done = curate("run", corpus.pipeline(), "--on", address, "--output", tmp_path / "out", code=2)
+    assert done.stderr.splitlines()[-1].startswith(f"cannot join the Ray cluster {address!r}: ")

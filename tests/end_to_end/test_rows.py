@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import sentencepiece
-from curate.plan.build import build
 
 from curate.core.stage import Map
 from curate.core.storage import open_storage
 from curate.engine.context import Context
 from curate.engine.task import with_source
 from curate.engine.units import cut
+from curate.plan.build import build
 from manifests.rows import open_rows
 
 

@@ -5,7 +5,13 @@ from typing import Any
 from curate.core.stage import Asset
 from curate.plan.plan import Group, Plan, Rows, Run, Source
 
-ROWS: dict[str, Any] = {"tokenizer": Asset("none"), "tokenizer_name": "none", "vocab_size": 300, "bos_id": 1, "eos_id": 2}
+ROWS: dict[str, Any] = {
+    "tokenizer": Asset("none"),
+    "tokenizer_name": "none",
+    "vocab_size": 300,
+    "bos_id": 1,
+    "eos_id": 2,
+}
 ROWS |= {"probe_sha256": "", "bos": "document", "eos": "document", "length": 16, "per_shard": 4}
 
 

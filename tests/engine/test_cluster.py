@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -102,8 +103,10 @@ def test_after_it_was_left_early_it_does_other_units(cluster: Executor, units: l
 
 def test_a_worker_that_is_gone_is_replaced(cluster: Executor, units: list[Unit]) -> None:
     list(cluster.execute(units))
-    before = workers_of(os.getpid())
-    assert len(before) == 2
+    end = time.monotonic() + 60
+    while len(before := workers_of(os.getpid())) < 2:
+        assert time.monotonic() < end, "the second worker does not come"
+        time.sleep(0.1)
     for pid in before:
         os.kill(pid, signal.SIGKILL)
     assert len(list(cluster.execute(units))) == NUM_UNITS
@@ -113,12 +116,6 @@ def test_a_worker_that_is_gone_is_replaced(cluster: Executor, units: list[Unit])
 def test_one_ray_a_process(cluster: Executor, plan: Plan) -> None:
     with pytest.raises(PlanError, match="this process uses Ray already"), open_cluster(Context(plan), None, 1):
         pytest.fail("a second one was opened")
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "no such address"])
-def test_an_address_without_a_cluster_is_refused_at_once(address: str, plan: Plan) -> None:
-    with pytest.raises(PlanError, match="cannot join the Ray cluster"), open_cluster(Context(plan), address, None):
-        pytest.fail("joined nothing")
 
 
 def test_what_a_node_must_have(plan: Plan) -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from curate.core.exchange import Exchange
 from curate.core.schema import ORIGIN
-from curate.core.stage import Exchange
 from curate.engine.identity import Identity
 from stages.dedup import ExactDedup, MinHashDedup
 from stages.pubmed import OneDocumentPerPmid

@@ -52,7 +52,9 @@ def test_record_batches_have_at_most_a_thousand_rows_and_all_columns(dtype: str,
             ("input_ids", "attention_mask", "labels"), "Sequence"
         )
         batches = list(stream)
-    assert [batch.num_rows for batch in batches] == [1000] * (num_rows // 1000) + [num_rows % 1000] * (num_rows % 1000 > 0)
+    assert [batch.num_rows for batch in batches] == [1000] * (num_rows // 1000) + [num_rows % 1000] * (
+        num_rows % 1000 > 0
+    )
     for first, batch in zip(range(0, num_rows, 1000), batches, strict=True):
         found, wanted = hf.decode(batch), rows[first : first + 1000]
         assert (found["input_ids"] == wanted).all()
@@ -180,7 +182,10 @@ def padded(folder: Path) -> None:
         (only_train, r"exports.hf, splits that have rows: expected \['train', 'validation'\], found \['train'\]"),
         (lambda folder: data_files(folder)[1].unlink(), r"data-00001\S+: expected \d+ bytes, found no such file"),
         (lambda folder: data_files(folder)[1].write_bytes(b"nothing"), r"data-00001\S+: bytes: expected \d+, found 7"),
-        (lambda folder: data_files(folder)[1].write_bytes(b"nothing"), r"data-00001\S+: expected an Arrow stream of rows"),
+        (
+            lambda folder: data_files(folder)[1].write_bytes(b"nothing"),
+            r"data-00001\S+: expected an Arrow stream of rows",
+        ),
         (
             lambda folder: (folder / "exports/hf/train/state.json").write_bytes(b"{}"),
             r"train/state.json: expected what the manifest says, found other values",

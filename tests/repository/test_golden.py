@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import stages
+from curate.core.exchange import Exchange
 from curate.core.hashing import digest, sha256
-from curate.core.stage import Exchange, Map, Slice, Stage
+from curate.core.stage import Map, Slice, Stage
 from curate.engine.context import Context
 from curate.engine.places import Place
 from curate.engine.runner import run

@@ -76,8 +76,8 @@ def verdicts_of(documents: list[Document], prefer: str) -> Verdicts:
     position = {one.number: at for at, one in enumerate(documents)}
     verdicts: Verdicts = {}
     for group in groups.values():
-        for one, (fate, reason, kept) in _judge(group, prefer).items():
-            verdicts[position[one]] = fate, reason, None if kept is None else position[kept]
+        for number, (fate, reason, kept) in _judge(group, prefer).items():
+            verdicts[position[number]] = fate, reason, None if kept is None else position[kept]
     return verdicts
 
 
@@ -116,26 +116,25 @@ def _deletes(deletion: Document, one: Document) -> bool:
     return not one.is_full_text and deletion.version in (None, one.version) and deletion.age < one.age
 
 
-IDS = {
-    "pmid": st.sampled_from([None, "1", "2", "3"]),
-    "pmcid": st.sampled_from([None, "PMC1", "PMC2", "PMC2.1", "PMC2.2"]),
-    "doi": st.sampled_from([None, "10.1/a", "10.1/b"]),
-}
-PLACES = st.tuples(st.integers(1, 3), st.integers(0, 4))
+PMIDS = st.sampled_from("123")
+PMCIDS = st.sampled_from([None, "PMC1", "PMC2", "PMC2.1", "PMC2.2"])
+DOIS = st.sampled_from([None, "10.1/a", "10.1/b"])
+PLACES = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), unique=True, max_size=12)
 
 
 @st.composite
 def pubmed_documents(draw: st.DrawFn) -> list[Document]:
     """Few ids, so that much is linked to much; the place of a citation is its own."""
-    places = draw(st.lists(PLACES, unique=True, max_size=12))
     found = []
-    for number, place in enumerate(places):
-        ids = {name: draw(values) for name, values in IDS.items()} | {"pmid": draw(st.sampled_from("123"))}
-        is_deletion = draw(st.booleans())
-        version = draw(st.sampled_from([1, 1, 2, None] if is_deletion else [1, 1, 2]))
-        ids = {"pmid": ids["pmid"]} if is_deletion else ids
-        found.append(Document(number=number * 7 % 13, place=place, version=version, is_deletion=is_deletion, **ids))
-    for number in range(draw(st.integers(0, 6))):
-        ids = {name: draw(values) for name, values in IDS.items()}
-        found.append(Document(number=20 + number, rank=draw(st.integers(0, 1)), **ids))
+    for count, place in enumerate(draw(PLACES)):
+        number, pmid = count * 7 % 13, draw(PMIDS)
+        if draw(st.booleans()):
+            version = draw(st.sampled_from([1, 2, None]))
+            found.append(Document(number=number, pmid=pmid, place=place, version=version, is_deletion=True))
+        else:
+            version, pmcid, doi = draw(st.sampled_from([1, 1, 2])), draw(PMCIDS), draw(DOIS)
+            found.append(Document(number=number, pmid=pmid, pmcid=pmcid, doi=doi, place=place, version=version))
+    for count in range(draw(st.integers(0, 6))):
+        pmid, pmcid, doi = draw(st.none() | PMIDS), draw(PMCIDS), draw(DOIS)
+        found.append(Document(number=20 + count, pmid=pmid, pmcid=pmcid, doi=doi, rank=draw(st.integers(0, 1))))
     return draw(st.permutations(found))

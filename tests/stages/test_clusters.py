@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curate.core.stage import Reducer
+from curate.core.exchange import Reducer
 from stages.clusters import LargeStarReducer, MembersReducer, SmallStarReducer
 from stages.minhash import EDGE
 from tests.oracle import schema_of

@@ -475,7 +475,8 @@ def test_dates(dates: str, expected: str | None) -> None:
 
 
 def test_ids_are_those_of_the_article_and_not_of_its_references() -> None:
-    ids = '<ArticleIdList><ArticleId IdType="pmc">PMC{0}</ArticleId><ArticleId IdType="doi">10.1/{0}</ArticleId></ArticleIdList>'
+    each = '<ArticleId IdType="pmc">PMC{0}</ArticleId><ArticleId IdType="doi">10.1/{0}</ArticleId>'
+    ids = f"<ArticleIdList>{each}</ArticleIdList>"
     cited = f"<ReferenceList><Reference><Citation>C</Citation>{ids.format(9)}</Reference></ReferenceList>"
     found = citation("", data=cited + ids.format(2) + cited)
     assert (found.pmid, found.pmcid, found.doi) == (Pmid("1", 1), "PMC2", "10.1/2")
@@ -487,7 +488,8 @@ def test_ids_are_those_of_the_article_and_not_of_its_references() -> None:
 
 
 def test_retraction_and_what_is_not_of_the_text() -> None:
-    kinds = '<PublicationTypeList><PublicationType UI="D016441">Retracted Publication</PublicationType></PublicationTypeList>'
+    kind = '<PublicationType UI="D016441">Retracted Publication</PublicationType>'
+    kinds = f"<PublicationTypeList>{kind}</PublicationTypeList>"
     comments = (
         '<CommentsCorrectionsList><CommentsCorrections RefType="RetractionIn"><RefSource>J. 2020</RefSource>'
         "<PMID>9</PMID></CommentsCorrections></CommentsCorrectionsList>"

@@ -17,14 +17,22 @@ from stages.medline import ReadMedline
 from stages.pubmed import OneDocumentPerPmid, Preference
 from tests.laws.test_reader import MemoryFile
 from tests.oracle import Cuts, run_exchange
-from tests.stages.test_medline import letters
 from tests.stages.reference_pubmed import Document, Verdicts, batch_of, pubmed_documents, verdicts_of
+from tests.stages.test_medline import letters
 
 FULL_TEXT, NEWEST = OneDocumentPerPmid(), OneDocumentPerPmid(prefer="newest")
 
 
-def citation(number: int, file: int, position: int = 0, version: int = 1, pmid: str = "1", **ids: str) -> Document:
-    return Document(number=number, pmid=pmid, place=(file, position), version=version, **ids)
+def citation(
+    number: int,
+    file: int,
+    position: int = 0,
+    version: int = 1,
+    pmid: str = "1",
+    pmcid: str | None = None,
+    doi: str | None = None,
+) -> Document:
+    return Document(number=number, pmid=pmid, pmcid=pmcid, doi=doi, place=(file, position), version=version)
 
 
 def deletion(number: int, file: int, position: int = 0, version: int | None = 1, pmid: str = "1") -> Document:
@@ -34,8 +42,8 @@ def deletion(number: int, file: int, position: int = 0, version: int | None = 1,
 def verdicts(exchange: OneDocumentPerPmid, *documents: Document, cuts: Cuts | None = None) -> Verdicts:
     """By the number of the document; the kept document by its number."""
     found = run_exchange(exchange, batch_of(list(documents)), cuts).verdicts
-    named = lambda kept: None if kept is None else int.from_bytes(kept, "big")  # noqa: E731
-    return {documents[at].number: (one["fate"], one["reason"], named(one["kept_id"])) for at, one in found.items()}
+    number = {one.number.to_bytes(16, "big"): one.number for one in documents}
+    return {documents[at].number: (one["fate"], one["reason"], number.get(one["kept_id"])) for at, one in found.items()}
 
 
 def test_the_newest_citation_stays() -> None:
@@ -45,7 +53,7 @@ def test_the_newest_citation_stays() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)])
 def test_the_order_of_the_files_does_not_matter(order: tuple[int, ...]) -> None:
-    """titipata/pubmed_parser#168: a baseline with PMIDs 1 and 2, an update with version 2 of 2 and the deletion of 1."""
+    """titipata/pubmed_parser#168: PMIDs 1 and 2, then version 2 of PMID 2 and the deletion of PMID 1."""
     documents = [
         citation(1, 1, 0, pmid="1"),
         citation(2, 1, 1, pmid="2"),

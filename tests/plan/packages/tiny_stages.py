@@ -7,22 +7,9 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
+from curate.core.exchange import Exchange, Loop, Reduce, Reply, Send
 from curate.core.schema import IDENTITY
-from curate.core.stage import (
-    Asset,
-    Columns,
-    Exchange,
-    Filter,
-    InputFile,
-    Loop,
-    Map,
-    Reader,
-    Records,
-    Reduce,
-    Reply,
-    Send,
-    Slice,
-)
+from curate.core.stage import Asset, Columns, Filter, InputFile, Map, Reader, Records, Slice
 
 NUMBER = 7
 
