@@ -161,19 +161,18 @@ class Cutter:
     def _refuse(self, reason: str = "", detail: str = "") -> Piece:
         """The whole input is one record: broken, or of another kind where there is no reason."""
         self._is_set = False
-        length = len(self._held) - self._at
-        return self._broken(length, reason, detail) if reason else self._piece("other", length)
+        return self._broken(1, reason, detail) if reason else self._piece("other", 1)
 
     def _stray(self) -> Piece:
         """Bytes that belong to no record."""
         if not self._root:
             return self._refuse("bad_xml", "does not begin with an element")
-        return self._broken_off("bad_xml", "bytes outside of any record")
+        return self._broken_off(1, "bad_xml", "bytes outside of any record")
 
-    def _broken_off(self, reason: str, detail: str) -> Piece:
-        """A broken record of unknown end: it lasts to where another one can begin."""
+    def _broken_off(self, length: int, reason: str, detail: str) -> Piece:
+        """A broken record of unknown end: it lasts to where another one can begin, behind its first bytes."""
         self._resume = _RESUME_IN_DELETIONS if self._in_deletions else _RESUME
-        return self._broken(1, reason, detail)
+        return self._broken(length, reason, detail)
 
     def _seek(self, resume: re.Pattern[bytes]) -> Piece | None:
         """What is left of a broken record."""
@@ -194,7 +193,8 @@ class Cutter:
         # However the content comes in chunks, an edge this far is seen before the record is given up.
         slack = 0 if is_whole else _LONGEST_EDGE if stop is not None else 2 * _LONGEST_EDGE
         if length > self._max_record_bytes + slack:
-            return self._broken_off("too_large", f"more than {self._max_record_bytes} bytes")
+            detail = f"more than {self._max_record_bytes} bytes"
+            return self._broken_off(max(1, self._max_record_bytes), "too_large", detail)
         if stop is None:
             return None
         if not is_whole:
@@ -204,9 +204,10 @@ class Cutter:
     def _end_of_record(self, name: bytes, start: int) -> tuple[int | None, bool]:
         """The end of the record whose start tag ends at `start`, and whether it is its own end tag."""
         end_tag = b"</%b>" % name
-        stop = self._held.find(end_tag, start)
+        following = self._held.find(b"<" + name, start)  # bounds the search for the end, so that all of it is linear
+        stop = self._held.find(end_tag, start, None if following < 0 else following)
         # No real record was seen that holds one of these; then the search with care is not needed.
-        if stop >= 0 and not any(self._held.find(sign, start, stop) >= 0 for sign in (b"<!", b"<?", b"<" + name)):
+        if stop >= 0 and not any(self._held.find(sign, start, stop) >= 0 for sign in (b"<!", b"<?")):
             return stop + len(end_tag), True
         for edge in _EDGES[name].finditer(self._held, start):
             if edge[0].startswith((b"<!", b"<?")):

@@ -31,6 +31,11 @@ class Context:
         """The output."""
         return open_storage(self.plan.output)
 
+    @property
+    def limit_bytes(self) -> int:
+        """What a merge may hold: a quarter of a worker's memory. It decides how long reads are, never a byte."""
+        return self.plan.run.memory_per_worker // 4
+
     @cached_property
     def source_ranks(self) -> dict[str, int]:
         """Which of two equal records comes first: the earlier source's."""

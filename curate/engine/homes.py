@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 
 from curate.core.exchange import VERDICT
 from curate.engine.context import Context
-from curate.engine.exchange import Run, merge
+from curate.engine.merge import Run, merge
 from curate.engine.passes import Pass
 from curate.engine.receipt import Receipt
-from curate.engine.sinks import HomeSink, Sink, TokenSink, exchange_of, kept_role, rows_role, send_of
+from curate.engine.sinks import HOME_ORDER, HomeSink, Sink, TokenSink, exchange_of, kept_role, rows_role, send_of
 from curate.engine.units import Unit
 from curate.plan.plan import Step
 
@@ -22,10 +22,10 @@ BATCH_BYTES = 4 << 20  # of documents read back at once
 def open_sink(context: Context, this: Pass) -> Sink:
     """What takes the documents of a pass."""
     if this.after is None:
-        return TokenSink(context.plan, this.source)
+        return TokenSink(context.plan, this.source, context.storage)
     first = send_of(this.after)
     send = context.opened(f"{this.after.name}.{first.name}", first)
-    return HomeSink(context.plan, this.source, this.after, send)
+    return HomeSink(context.plan, this.source, this.after, send, context.storage)
 
 
 def receipt_of_home(context: Context, unit: Unit) -> Receipt:
@@ -65,7 +65,7 @@ def read_mail(context: Context, unit: Unit, step: Step, name: str) -> pa.Table:
     first = unit.spec["ordinal"] << 32
     outputs = context.outputs(unit.seals[1:], rows_role(step, name))
     runs = [Run((output,)) for output in outputs]
-    parts = list(merge(context.storage, runs, ("home", "id"), first, first + (1 << 32)))
+    parts = list(merge(context.storage, runs, HOME_ORDER, first, first + (1 << 32), context.limit_bytes))
     table = pa.concat_tables(parts) if parts else mail_schema(step, name).empty_table()
     row = pa.array(table.column("home").to_numpy().astype(np.uint64) & np.uint64(0xFFFFFFFF))
     return table.drop_columns(["home"]).add_column(0, "row", row.cast(pa.uint32())).combine_chunks()

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from curate.engine.context import Context
-from curate.engine.exchange import range_of, read_keys, sort
+from curate.engine.exchange import range_of, sort
 from curate.engine.ledger import LEDGER, SPILL, SPILL_ORDER, id_bytes
+from curate.engine.merge import read_keys
 from curate.engine.receipt import Artifact, Result
 from curate.engine.units import Unit
 from manifests import layout

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from curate.core.hashing import order_key
 from curate.engine.context import Context, outputs_of
-from curate.engine.exchange import SortedRuns, parquet, range_of, read_keys, sorted_file
+from curate.engine.exchange import SortedRuns, parquet, range_of, sorted_file
 from curate.engine.identity import ID_CONFLICT, SAME_RECORD, judge, place_columns
 from curate.engine.ledger import SPILL, SPILL_ORDER, id_bytes, rows_from_batch
-from curate.engine.receipt import Artifact, Result
+from curate.engine.merge import read_keys
+from curate.engine.receipt import Artifact, Result, Written
 from curate.engine.sinks import document_schema, lane_role
 from curate.engine.units import Unit
 from manifests.layout import docs_schema
@@ -51,7 +52,7 @@ def run_pack(context: Context, unit: Unit) -> Result:
     artifacts.append(
         Artifact(role="tail", data=parquet(_tail_table(queue, tail)), rows=len(tail[0]), suffix=".parquet")
     )
-    return Result(artifacts=artifacts + duplicates, facts=facts | packed_facts)
+    return Result(artifacts=[*artifacts, *duplicates], facts=facts | packed_facts)
 
 
 def run_tails(context: Context, unit: Unit) -> Result:
@@ -72,7 +73,7 @@ def run_tails(context: Context, unit: Unit) -> Result:
     for batch in whole.select(["id", "name", "source", "origin", "document_tokens"]).to_batches():
         ledger.add(rows_from_batch(batch, "dropped", stage="pack", reason=pa.repeat("tail", batch.num_rows)))
     facts["tail_tokens"] = int(tail[2].sum())
-    return Result(artifacts=artifacts + ledger.finish(), facts=facts)
+    return Result(artifacts=[*artifacts, *ledger.finish()], facts=facts)
 
 
 def _origin_order(context: Context, table: pa.Table) -> pa.Array:
@@ -83,7 +84,7 @@ def _origin_order(context: Context, table: pa.Table) -> pa.Array:
     return pc.sort_indices(columns, sort_keys=[(name, "ascending") for name in columns.schema.names])
 
 
-def _one_of_each_id(table: pa.Table) -> tuple[pa.Table, list[Artifact], dict[str, Any]]:
+def _one_of_each_id(table: pa.Table) -> tuple[pa.Table, list[Artifact | Written], dict[str, Any]]:
     """The first record of each id. Equal bytes again are merged into it, other bytes are quarantined."""
     ids = id_bytes(table.column("id"))
     is_same, is_conflict = judge(ids, id_bytes(table.column("record_hash")))

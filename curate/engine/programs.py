@@ -1,6 +1,7 @@
 """Driving an exchange: the phases of its program, one after the other, each sealed like any other."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from curate.core.errors import StageError
@@ -8,14 +9,17 @@ from curate.core.exchange import Loop, Reduce, Reply, Send
 from curate.core.hashing import digest
 from curate.engine.context import Context, Seal, outputs_of
 from curate.engine.crash import crash_point
-from curate.engine.exchange import FAN_IN, Run
+from curate.engine.merge import Run
 from curate.engine.phases import total
 from curate.engine.rounds import runs_of
-from curate.engine.sinks import exchange_of, rows_role
+from curate.engine.sinks import HOME_ORDER, exchange_of, rows_role
 from curate.engine.units import RoundInput, Unit, later_unit
 from curate.plan.plan import Step
 
-PART_BYTES = 64 << 20  # stored bytes that one unit reduces
+PART_BYTES = 512 << 20  # stored bytes that one unit reduces: 8 MB of each of FAN_IN runs
+FAN_IN = 64  # runs merged at once: a worker's limit of 512 MB is then 8 MB a run, or 125 requests a GB
+MAX_RUNS = 512  # merged at once after one combine round: 1 MB a run, rather than to write all rows a third time
+MAX_MAIL = 4  # runs of rows for homes; more are merged first, as every home reads in every run
 MAX_TURNS = 100  # of a Loop; each at least halves what is left to do in any input that was met
 
 PhaseRunner = Callable[[str, list[Unit]], Seal]
@@ -42,6 +46,7 @@ class Program:
                 seal = self._reply(part)
             elif isinstance(part, Reduce):
                 seal = self._reduce(part, [given for name in part.inputs for given in self._given[name]], "")
+                seal = seal if part.to == "keys" else self._mail(part, seal)
                 self._keep(part.name, (seal["name"],))
             else:
                 seal = self._loop(part)
@@ -104,21 +109,34 @@ class Program:
         return self._run(phase, [later_unit(phase, self._step.key, reads, spec, inputs=given) for spec in specs])
 
     def _combined(self, part: Reduce, inputs: list[RoundInput], phase: str) -> list[RoundInput]:
+        """Inputs in so few runs that they can be read in long stretches; small runs are merged into fewer before it."""
+        most = FAN_IN
         level = 0
-        while len(runs := self._runs(inputs)) > FAN_IN:
+        while len(self._runs(inputs)) > most:
             level += 1
-            name = f"{phase}.combine{level}"
-            reads, given = self._reads(inputs), tuple(inputs)
-            specs = [
-                self._spec(part.name, "combine")
-                | {"first": first, "stop": min(first + FAN_IN, len(runs)), "order": list(part.order)}
-                for first in range(0, len(runs), FAN_IN)
-            ]
-            units = [later_unit(name, self._step.key, reads, spec, inputs=given) for spec in specs]
-            seal = self._run(name, units)
-            role = rows_role(self._step, part.name)
-            inputs = [RoundInput(seals=(seal["name"],), role=role, is_ordered=True)]
+            seal = self._combine(part.name, part.order, inputs, f"{phase}.combine{level}")
+            inputs = [RoundInput(seals=(seal["name"],), role=rows_role(self._step, part.name), is_ordered=True)]
+            most = MAX_RUNS
         return inputs
+
+    def _combine(self, name: str, order: tuple[str, ...], inputs: list[RoundInput], phase: str) -> Seal:
+        """One round of merging, FAN_IN runs a unit."""
+        num_runs, reads, given = len(self._runs(inputs)), self._reads(inputs), tuple(inputs)
+        specs = [
+            self._spec(name, "combine") | {"first": first, "stop": min(first + FAN_IN, num_runs), "order": list(order)}
+            for first in range(0, num_runs, FAN_IN)
+        ]
+        return self._run(phase, [later_unit(phase, self._step.key, reads, spec, inputs=given) for spec in specs])
+
+    def _mail(self, part: Reduce, seal: Seal) -> Seal:
+        """Rows for homes in few runs, so that each home reads few."""
+        level = 0
+        inputs = [RoundInput(seals=(seal["name"],), role=rows_role(self._step, part.name))]
+        while len(self._runs(inputs)) > MAX_MAIL:
+            level += 1
+            seal = self._combine(part.name, HOME_ORDER, inputs, f"{self._phase(part.name)}.mail{level}")
+            inputs = [replace(inputs[0], seals=(seal["name"],), is_ordered=True)]
+        return seal
 
     def _runs(self, inputs: list[RoundInput]) -> list[Run]:
         return runs_of(self._context, tuple(inputs))

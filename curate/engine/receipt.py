@@ -6,7 +6,7 @@ a stage that is not deterministic. Receipts hold no time, host or attempt.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,11 +44,18 @@ class Artifact:
         } | self.notes
 
 
+@dataclass(frozen=True)
+class Written:
+    """An artifact that is in storage already, so that nobody holds it; `output` is how the receipt names it."""
+
+    output: dict[str, Any]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """What a task returns: artifacts, and facts that are a function of the unit alone."""
 
-    artifacts: list[Artifact] = field(default_factory=list)
+    artifacts: Sequence[Artifact | Written] = ()
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -64,9 +71,8 @@ def commit(storage: Storage, unit: Unit, result: Result) -> Receipt:
     for artifact in result.artifacts:
         if outputs:
             crash_point("unit.between-outputs")
-        output = artifact.output()
-        put_named(storage, output["key"], artifact.data)
-        outputs.append(output)
+        written = artifact if isinstance(artifact, Written) else write(storage, artifact)
+        outputs.append(written.output)
     receipt = {"unit": unit.key, "phase": unit.phase, "spec": unit.spec, "outputs": outputs, "facts": result.facts}
     body = canonical_json(receipt)
     key = receipt_key(unit.key)
@@ -79,6 +85,13 @@ def commit(storage: Storage, unit: Unit, result: Result) -> Receipt:
             )
     crash_point("unit.after-receipt-before-return")
     return receipt
+
+
+def write(storage: Storage, artifact: Artifact) -> Written:
+    """Put an artifact, also before its attempt is done: without a receipt it does not count."""
+    output = artifact.output()
+    put_named(storage, output["key"], artifact.data)
+    return Written(output)
 
 
 def put_named(storage: Storage, key: str, data: bytes | memoryview) -> None:

@@ -9,10 +9,11 @@ from curate.core.errors import CurateError, StageError
 from curate.core.exchange import Reduce, Reducer, Reply
 from curate.engine.context import Context
 from curate.engine.crash import crash_point
-from curate.engine.exchange import OrderedFiles, Run, SortedRuns, merge, range_of
+from curate.engine.exchange import OrderedFiles, SortedRuns, range_of
 from curate.engine.homes import read_kept, read_mail
+from curate.engine.merge import Run, merge
 from curate.engine.receipt import Result
-from curate.engine.sinks import exchange_of, order_of, rows_role, rows_schema
+from curate.engine.sinks import HOME_ORDER, exchange_of, order_of, rows_role, rows_schema
 from curate.engine.units import RoundInput, Unit
 from curate.plan.plan import Step
 
@@ -66,7 +67,8 @@ def reply(context: Context, unit: Unit, step: Step, part: Reply) -> Result:
     function = context.opened(f"{step.name}.{part.name}", part)
     mail = read_mail(context, unit, step, part.mail)
     kept = read_kept(context, unit, step)
-    rows = SortedRuns(rows_role(step, part.name), rows_schema(part.columns), order_of(step, part.name))
+    order = order_of(step, part.name)
+    rows = SortedRuns(rows_role(step, part.name), rows_schema(part.columns), order, context.storage)
     if mail.num_rows:
         rows.add(named(step, part.name, lambda: function(kept, mail)).select(rows.schema.names))
     return Result(artifacts=rows.finish(), facts={"mail": mail.num_rows})
@@ -76,8 +78,8 @@ def combine(context: Context, unit: Unit, step: Step, name: str) -> Result:
     """Merge some runs into one, so that later reads are long."""
     runs = runs_of(context, unit.inputs)[unit.spec["first"] : unit.spec["stop"]]
     order = tuple(unit.spec["order"])
-    files = OrderedFiles(rows_role(step, name))
-    for rows in merge(context.storage, runs, order, 0, 1 << 64):
+    files = OrderedFiles(rows_role(step, name), context.storage)
+    for rows in merge(context.storage, runs, order, 0, 1 << 64, context.limit_bytes):
         files.add(rows)
     return Result(artifacts=files.finish())
 
@@ -87,11 +89,12 @@ def reduce(context: Context, unit: Unit, step: Step, part: Reduce) -> Result:
     low, high = range_of(unit.spec["part"], unit.spec["parts"])
     address = "key" if part.to == "keys" else "home"
     schema = rows_schema(part.columns, address)
-    order = ("home", "id") if part.to == "homes" else order_of(step, part.name)
-    out = SortedRuns(rows_role(step, part.name), schema, order)
+    order = HOME_ORDER if part.to == "homes" else order_of(step, part.name)
+    out = SortedRuns(rows_role(step, part.name), schema, order, context.storage)
     reducer: Reducer = part.open()
     num_in = num_out = 0
-    for rows in merge(context.storage, runs_of(context, unit.inputs), part.order, low, high):
+    runs = runs_of(context, unit.inputs)
+    for rows in merge(context.storage, runs, part.order, low, high, context.limit_bytes):
         crash_point("exchange.within-round")
         num_in += rows.num_rows
         num_out += _give(step, part, out, lambda rows=rows: reducer.reduce(rows))

@@ -5,6 +5,7 @@ its tails. A split interleaves its lanes; shard s holds its places [s x per_shar
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from curate.engine.context import Context, outputs_of
-from curate.engine.exchange import SortedRuns, read_keys
+from curate.engine.exchange import SortedRuns
 from curate.engine.ledger import SPILL, SPILL_ORDER, rows_from_batch
+from curate.engine.merge import read_keys
 from curate.engine.mix import Allocation, groups_of, order
 from curate.engine.pack import PIECES
-from curate.engine.receipt import Artifact, Result
+from curate.engine.receipt import Artifact, Result, Written
 from curate.engine.units import Unit
 from manifests import layout
 
@@ -41,14 +43,14 @@ def run_shard(context: Context, unit: Unit) -> Result:
     ]
     kept = pc.add(pieces.column("row").cast(pa.uint64()), pa.scalar(spec["first_row"], pa.uint64()))
     claims = _claims(pieces, "kept", split=pa.repeat(spec["split"], pieces.num_rows), row=kept)
-    return Result(artifacts=artifacts + claims, facts=_shard_facts(matrix, pieces, rows.bos_id, rows.eos_id))
+    return Result(artifacts=[*artifacts, *claims], facts=_shard_facts(matrix, pieces, rows.bos_id, rows.eos_id))
 
 
 def run_unused(context: Context, unit: Unit) -> Result:
     """Claim that documents were not needed, for each that has a piece in rows that the mix leaves out."""
     spec = unit.spec
-    parts = lane_rows(context, unit, spec["group"], spec["first_row"], spec["num_rows"])
-    pieces = pa.concat_tables([pieces for _, pieces in parts]).combine_chunks()
+    parts = _lane_parts(context, unit, spec["group"], spec["first_row"], spec["num_rows"])
+    pieces = pa.concat_tables([_pieces(context, part) for part in parts]).combine_chunks()
     stage, reason = (pa.repeat(word, pieces.num_rows) for word in ("mix", "not_needed"))
     return Result(artifacts=_claims(pieces, "dropped", stage=stage, reason=reason), facts={"rows": spec["num_rows"]})
 
@@ -84,28 +86,47 @@ def _stretches(numbers: NDArray[np.int64], available: int) -> Iterator[tuple[int
         position += count
 
 
+@dataclass(frozen=True)
+class LanePart:
+    """Consecutive rows of a lane in one pair of files."""
+
+    rows: dict[str, Any]  # outputs of a receipt
+    pieces: dict[str, Any]
+    low: int
+    high: int
+
+
+def _lane_parts(context: Context, unit: Unit, group: str, first: int, count: int) -> Iterator[LanePart]:
+    """Where the rows [first, first + count) of a lane are."""
+    lane = (unit.spec["split"], group)
+    receipts = [one for seal in unit.seals for one in context.seal(seal)["units"]]
+    receipts = [one for one in receipts if (one["spec"]["split"], one["spec"]["group"]) == lane]
+    position = 0
+    for rows, pieces in zip(outputs_of(receipts, "rows"), outputs_of(receipts, "pieces"), strict=True):
+        low, high = max(first - position, 0), min(first + count - position, rows["rows"])
+        if low < high:
+            yield LanePart(rows, pieces, low, high)
+        position += rows["rows"]
+
+
 def lane_rows(
     context: Context, unit: Unit, group: str, first: int, count: int
 ) -> Iterator[tuple[NDArray[Any], pa.Table]]:
     """Rows [first, first + count) of a lane and their pieces, file after file; `row` counts within each answer."""
     rows = context.plan.rows
     row_bytes = rows.length * np.dtype(rows.dtype).itemsize
-    lane = (unit.spec["split"], group)
-    receipts = [one for seal in unit.seals for one in context.seal(seal)["units"]]
-    receipts = [one for one in receipts if (one["spec"]["split"], one["spec"]["group"]) == lane]
-    files = zip(outputs_of(receipts, "rows"), outputs_of(receipts, "pieces"), strict=True)
-    position = 0
-    for row_file, piece_file in files:
-        low, high = max(first - position, 0), min(first + count - position, row_file["rows"])
-        if low < high:
-            data = context.storage.read(row_file["key"], low * row_bytes, (high - low) * row_bytes)
-            pieces = read_keys(context.storage, [piece_file], PIECES, low, high, column="row")
-            row = pc.subtract(pieces.column("row"), pa.scalar(low, pa.uint32()))
-            yield layout.decode_rows(data, rows.dtype, rows.length), pieces.set_column(0, PIECES.field("row"), row)
-        position += row_file["rows"]
+    for part in _lane_parts(context, unit, group, first, count):
+        data = context.storage.read(part.rows["key"], part.low * row_bytes, (part.high - part.low) * row_bytes)
+        yield layout.decode_rows(data, rows.dtype, rows.length), _pieces(context, part)
 
 
-def _claims(pieces: pa.Table, fate: str, **columns: pa.Array) -> list[Artifact]:
+def _pieces(context: Context, part: LanePart) -> pa.Table:
+    pieces = read_keys(context.storage, [part.pieces], PIECES, part.low, part.high, column="row")
+    row = pc.subtract(pieces.column("row"), pa.scalar(part.low, pa.uint32()))
+    return pieces.set_column(0, PIECES.field("row"), row)
+
+
+def _claims(pieces: pa.Table, fate: str, **columns: pa.Array) -> list[Artifact | Written]:
     """Ledger rows of all documents with a piece here; the ledger keeps the best of each document."""
     ledger = SortedRuns("ledger", SPILL, SPILL_ORDER)
     table = pieces.select(NARROW)

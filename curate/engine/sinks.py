@@ -10,11 +10,14 @@ from curate.core.exchange import Exchange, Reduce, Send
 from curate.core.hashing import order_key
 from curate.core.schema import ORIGIN, SIDECAR, schema_of
 from curate.core.stage import Columns, with_columns
-from curate.engine.exchange import RUN_BYTES, SortedRuns, parquet
-from curate.engine.receipt import Artifact
+from curate.core.storage import Storage
+from curate.engine.exchange import Files, SortedRuns
+from curate.engine.receipt import Artifact, Written
 from curate.plan.plan import Plan, Source, Step
 
 TRAIN, ALL = "train", "all"
+SEND_ROWS = 1024  # documents that an exchange is given at once
+HOME_ORDER = ("home", "id")  # of rows that are sent to homes
 
 
 class Sink(Protocol):
@@ -23,7 +26,7 @@ class Sink(Protocol):
     def add(self, batch: pa.RecordBatch) -> None:
         """Take documents, in order."""
 
-    def finish(self) -> tuple[list[Artifact], dict[str, Any]]:
+    def finish(self) -> tuple[list[Artifact | Written], dict[str, Any]]:
         """What was made of them, and its facts."""
 
 
@@ -43,7 +46,8 @@ def lane_role(split: str, group: str) -> str:
 class TokenSink:
     """Tokens, sorted by a hash of (seed, id), apart by split and mix group."""
 
-    def __init__(self, plan: Plan, source: Source) -> None:
+    def __init__(self, plan: Plan, source: Source, storage: Storage) -> None:
+        self._storage = storage
         self._plan = plan
         self._schema = document_schema(plan)
         self._group = group_of(plan, source.name)
@@ -63,7 +67,9 @@ class TokenSink:
 
     def _add_lane(self, split: str, rows: pa.RecordBatch) -> None:
         role = lane_role(split, self._group)
-        self._lanes.setdefault(role, SortedRuns(role, self._schema, ("key", "id"))).add(rows)
+        if role not in self._lanes:
+            self._lanes[role] = SortedRuns(role, self._schema, ("key", "id"), self._storage)
+        self._lanes[role].add(rows)
         self._tokens[role] = self._tokens.get(role, 0) + len(rows.column("tokens").flatten())
 
     def _splits(self, batch: pa.RecordBatch) -> list[str]:
@@ -73,7 +79,7 @@ class TokenSink:
         clusters = batch.column("cluster" if "cluster" in batch.schema.names else "id").to_pylist()
         return [split_of(self._plan, cluster) for cluster in clusters]
 
-    def finish(self) -> tuple[list[Artifact], dict[str, Any]]:
+    def finish(self) -> tuple[list[Artifact | Written], dict[str, Any]]:
         """See Sink."""
         files = [file for role in sorted(self._lanes) for file in self._lanes[role].finish()]
         return files, {"tokens": sum(self._tokens.values()), "lanes": self._tokens}
@@ -97,19 +103,23 @@ def split_of(plan: Plan, cluster: bytes) -> str:
 class HomeSink:
     """Documents as they are, and the rows that an exchange sends about them."""
 
-    def __init__(self, plan: Plan, source: Source, step: Step, send: Any) -> None:
+    def __init__(self, plan: Plan, source: Source, step: Step, send: Any, storage: Storage) -> None:
         first = send_of(step)
         self._rank = [one.name for one in plan.sources].index(source.name)
         self._send = send
         self._row = 0
-        self._documents = Files("home")
-        self._kept = Files(kept_role(step))
+        self._documents = Files("home", storage)
+        self._kept = Files(kept_role(step), storage)
         order = order_of(step, first.name)
-        self._rows = SortedRuns(rows_role(step, first.name), rows_schema(first.columns), order)
+        self._rows = SortedRuns(rows_role(step, first.name), rows_schema(first.columns), order, storage)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """See Sink."""
         self._documents.add(batch)
+        for first in range(0, batch.num_rows, SEND_ROWS):  # each may give many rows
+            self._add_rows(batch.slice(first, SEND_ROWS))
+
+    def _add_rows(self, batch: pa.RecordBatch) -> None:
         numbers = pa.array(np.arange(self._row, self._row + batch.num_rows, dtype=np.uint32))
         ranks = pa.array(np.full(batch.num_rows, self._rank, np.uint16))
         sent = self._send(with_columns(batch, {"row": numbers, "rank": ranks}))
@@ -118,38 +128,9 @@ class HomeSink:
         if sent.kept is not None:
             self._kept.add(sent.kept)
 
-    def finish(self) -> tuple[list[Artifact], dict[str, Any]]:
+    def finish(self) -> tuple[list[Artifact | Written], dict[str, Any]]:
         """See Sink."""
         return self._documents.finish() + self._kept.finish() + self._rows.finish(), {"tokens": 0, "lanes": {}}
-
-
-class Files:
-    """Batches of one schema, in order, as Parquet files of bounded size."""
-
-    def __init__(self, role: str) -> None:
-        self._role = role
-        self._batches: list[pa.RecordBatch] = []
-        self._num_bytes = 0
-        self._files: list[Artifact] = []
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take the next rows."""
-        self._batches.append(batch)
-        self._num_bytes += batch.nbytes
-        if self._num_bytes >= RUN_BYTES:
-            self._flush()
-
-    def finish(self) -> list[Artifact]:
-        """The files, in order."""
-        self._flush()
-        return self._files
-
-    def _flush(self) -> None:
-        if self._batches:
-            table = pa.Table.from_batches(self._batches)
-            artifact = Artifact(role=self._role, data=parquet(table), rows=table.num_rows, suffix=".parquet")
-            self._files.append(artifact)
-        self._batches, self._num_bytes = [], 0
 
 
 def send_of(step: Step) -> Send:

@@ -41,7 +41,7 @@ class DocumentTask:
         pairs = zip(this.steps, this.columns, strict=True)
         self._steps = [OpenStep(step, columns, context.opened(step.name, step.stage)) for step, columns in pairs]
         self._sink = open_sink(context, this)
-        self._ledger = SortedRuns("ledger", SPILL, SPILL_ORDER)
+        self._ledger = SortedRuns("ledger", SPILL, SPILL_ORDER, context.storage)
         self._books = Books()
         self._record_sum = 0  # of the records' hashes: depends on what was read, not on how it was cut
 
@@ -64,7 +64,7 @@ class DocumentTask:
         for batch, verdicts in read_home(self._context, unit, step):
             crash_point("exchange.within-pass")
             self._books.received += batch.num_rows
-            self._through_steps(self._apply_verdicts(step.name, batch, verdicts))
+            self._feed(self._apply_verdicts(step.name, batch, verdicts), step.name)
         return self._finish(unit)
 
     def _finish(self, unit: Unit) -> Result:
@@ -93,18 +93,22 @@ class DocumentTask:
             self._ledger.add(rows_from_reader(records.quarantined, self._source.name, reader))
         self._record_sum += int(id_bytes(records.batch.column("record_hash"))[:, :8].copy().view("<u8").sum(dtype="u8"))
         batch = with_source(records.batch, self._source.name)
+        self._feed(batch, reader)
+
+    def _feed(self, batch: pa.RecordBatch, stage: str) -> None:
+        """Documents into the steps: together, or one by one where one of them is known to kill its process."""
         watch = self._context.watch
-        for part in [batch] if watch is None else self._alone(batch, watch, reader):
+        for part in [batch] if watch is None else self._alone(batch, watch, stage):
             self._through_steps(part)
 
-    def _alone(self, batch: pa.RecordBatch, watch: Watch, reader: str) -> Iterator[pa.RecordBatch]:
+    def _alone(self, batch: pa.RecordBatch, watch: Watch, stage: str) -> Iterator[pa.RecordBatch]:
         """The records one by one, each named before it is touched; those that killed their process are quarantined."""
         for index in range(batch.num_rows):
             row = batch.slice(index, 1)
             if watch.may_run(row):
                 yield row
             else:
-                self._quarantine(reader, row, DataError("killed", "its worker process died, also when it ran alone"))
+                self._quarantine(stage, row, DataError("killed", "its worker process died, also when it ran alone"))
 
     def _through_steps(self, batch: pa.RecordBatch) -> None:
         for step in self._steps:

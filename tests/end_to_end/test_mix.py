@@ -106,9 +106,7 @@ def test_how_the_work_is_cut_does_not_matter(
 def test_one_percent(corpus: Any, mixed: Path, curate: Any, read_manifest: Any, units_run: Any, tmp_path: Path) -> None:
     output = shutil.copytree(mixed, tmp_path / "out")
     curate("run", pipeline(corpus, share="0.01"), "--output", output, "--on", "local", "--workers", 1, "--replace")
-    assert {name: units["ran"] for name, units in units_run(output)[-1].items() if "documents" in name} == {
-        "documents.articles": 0, "documents.web": 0, "documents.general": 0,
-    }  # fmt: skip
+    assert not any(name.startswith("documents") for name in units_run(output)[-1])  # their seals are taken as they are
     manifest = read_manifest(output)
     assert check_share(groups_of(output, manifest, "train"), "0.01") >= 5
     assert json.loads(curate("verify", output, "--json").stdout)["ok"]

@@ -349,7 +349,8 @@ DATASET = [
               ":19: tiny_stages.MeetBy reads column 'languag', which nothing before it adds; "
               f"did you mean 'language'? {CHAIN} -> tiny_stages.Keep)"),
     Malformed("pubmed", "- tiny_stages.Repair", "- {use: stages.pubmed.OneDocumentPerPmid, prefer: full_text}",
-              f":19: stages.pubmed.OneDocumentPerPmid {UNBUILT}"),
+              ":19: stages.pubmed.OneDocumentPerPmid reads column 'pmid', which nothing before it adds; "
+              f"did you mean 'id'? {CHAIN} -> tiny_stages.Keep)"),
     Malformed("stage of a module that exists", "- tiny_stages.Repair", "- stages.text.RepairText",
               f":19: stages.text.RepairText {UNBUILT}"),
 ]  # fmt: skip

@@ -135,6 +135,6 @@ def pubmed_documents(draw: st.DrawFn) -> list[Document]:
             version, pmcid, doi = draw(st.sampled_from([1, 1, 2])), draw(PMCIDS), draw(DOIS)
             found.append(Document(number=number, pmid=pmid, pmcid=pmcid, doi=doi, place=place, version=version))
     for count in range(draw(st.integers(0, 6))):
-        pmid, pmcid, doi = draw(st.none() | PMIDS), draw(PMCIDS), draw(DOIS)
-        found.append(Document(number=20 + count, pmid=pmid, pmcid=pmcid, doi=doi, rank=draw(st.integers(0, 1))))
+        own, pmcid, doi = draw(st.none() | PMIDS), draw(PMCIDS), draw(DOIS)
+        found.append(Document(number=20 + count, pmid=own, pmcid=pmcid, doi=doi, rank=draw(st.integers(0, 1))))
     return draw(st.permutations(found))

@@ -177,6 +177,9 @@ def test_an_article_a_file(key: str, pack: Any) -> None:
             "license": "cc-by",
             "date": "2001",
             "kind": "research-article",
+            "pmid": None,
+            "pmcid": "PMC7",
+            "doi": None,
         }
     ]
     assert (records.content_bytes, records.record_bytes) == (len(data), len(data))
