@@ -24,7 +24,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import length_hint
@@ -76,7 +76,7 @@ def open_cluster(context: Context, address: str | None, workers: int | None) -> 
         cluster = Cluster(context.plan, expected, workers)
         try:
             yield cluster
-        except ray.exceptions.RayError as error:
+        except (ray.exceptions.RayError, ConnectionError) as error:  # the latter where ray:// is cut
             raise ClusterError(f"Ray failed ({_last_line(error)}); the same command goes on from here") from error
         finally:
             cluster.close()
@@ -224,8 +224,9 @@ class Cluster:
 
     def close(self) -> None:
         """End all workers now; what they did not commit does not count."""
-        for worker in self._workers:
-            ray.kill(worker.actor)
+        with suppress(ConnectionError):  # then they end with the connection
+            for worker in self._workers:
+                ray.kill(worker.actor)
 
     def _grow(self, num_busy: int, num_waiting: int, fresh: Iterator[Unit]) -> None:
         """Start workers for units that could run at once. Raises ClusterError where none comes to life."""

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import importlib.metadata
 import platform
+import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -26,11 +27,10 @@ class Expected:
 
 def expected_of(plan: Plan) -> Expected:
     """What a node must have to run `plan` as this process would."""
-    stages: list[Any] = [stage for one in plan.sources for stage in (one.reader, *(step.stage for step in one.steps))]
-    libraries = {name for stage in stages for name in stage.libraries}
+    stages = [stage for one in plan.sources for stage in (one.reader, *(step.stage for step in one.steps))]
     assets = {plan.rows.tokenizer, *(asset for stage in stages for asset in assets_of(stage))}
     return Expected(
-        versions=versions_of([*ENGINE_LIBRARIES, *libraries]),
+        versions=versions_of([*ENGINE_LIBRARIES, *libraries_of(plan.description)]),
         assets=tuple(sorted(assets, key=lambda asset: asset.location)),
     )
 
@@ -56,14 +56,30 @@ def check_node(expected: Expected) -> None:
 
 
 def versions_of(libraries: Iterable[str]) -> dict[str, str]:
-    """The versions of curate, Python and these distributions here, and the kind of machine."""
-    versions = {"curate": __version__, "python": platform.python_version(), "machine": platform.machine()}
+    """The versions of curate, Python, its Unicode tables and these distributions here, and the kind of machine."""
+    versions = {
+        "curate": __version__,
+        "python": platform.python_version(),
+        "unicode": unicodedata.unidata_version,  # keys name it as a library
+        "machine": platform.machine(),
+    }
     for name in sorted(set(libraries) - versions.keys()):
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             versions[name] = "(not installed)"
     return versions
+
+
+def libraries_of(description: Any) -> Iterator[str]:
+    """The distributions whose versions enter keys, found in a plan's description."""
+    if isinstance(description, dict):
+        yield from description.get("libraries", ())
+        for value in description.values():
+            yield from libraries_of(value)
+    elif isinstance(description, list):
+        for item in description:
+            yield from libraries_of(item)
 
 
 def assets_of(value: Any) -> Iterator[Asset]:

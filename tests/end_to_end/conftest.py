@@ -33,7 +33,7 @@ documents:
 {web_steps}
   general:
     read: {{use: stages.jsonl.ReadJsonl, paths: ["general/*.jsonl", "general/*.jsonl.gz"], id: id, text: text}}
-  corpus: {{from: [articles, web, general]}}
+  corpus: {{from: [articles, web, general], steps: [stages.dedup.MinHashDedup]}}
 dataset:
   from: corpus
   tokenizer: {{model: {tokenizer}, bos: document, eos: document}}
@@ -141,20 +141,24 @@ def add(package: tarfile.TarFile, name: str, data: bytes) -> None:
 def article(number: int) -> bytes:
     """A JATS article."""
     return (
-        f'<article article-type="research-article"><front><article-meta><article-id pub-id-type="pmc">{number}</article-id>'
+        '<article article-type="research-article"><front><article-meta>'
+        f'<article-id pub-id-type="pmc">{number}</article-id>'
         f"<title-group><article-title>On {prose(number, 5)}</article-title></title-group><permissions><license "
-        'xlink:href="https://creativecommons.org/licenses/by/4.0/" xmlns:xlink="http://www.w3.org/1999/xlink"/></permissions>'
+        'xlink:href="https://creativecommons.org/licenses/by/4.0/" '
+        'xmlns:xlink="http://www.w3.org/1999/xlink"/></permissions>'
         f"<abstract><p>{prose(1000 + number, 80)}</p></abstract></article-meta></front>"
         f"<body><sec><title>Methods</title><p>{prose(2000 + number, 900)}</p></sec></body></article>"
     ).encode()
 
 
 def make_general(folder: Path) -> None:
-    """Lines with ids, one repeated, one id with two contents, one broken; the second file is one gzip stream."""
+    """Lines: one repeated, some nearly, one id with two contents, one broken; the second file is one gzip stream."""
     rows = [json.dumps({"id": f"g{i}", "text": prose(3000 + i, 4000 if i == 9 else 250)}) for i in range(150)]
+    near = [json.dumps({"id": f"near{i}", "text": prose(3000 + i, 250) + " and so on"}) for i in (20, 21, 60)]
     lines = [
         *rows[:100],
         rows[3],
+        *near,
         json.dumps({"id": "g4", "text": "other words"}),
         '{"id": "broken", "text"',
         "",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-VARIANTS = {
+VARIANTS: dict[str, tuple[dict[str, Any], list[Any], dict[str, str]]] = {
     "two workers": ({}, ["--workers", 2], {}),
     "units of 16 KiB": ({"unit_bytes": "16 KiB"}, ["--workers", 1], {}),
     "units of 16 KiB, three workers": ({"unit_bytes": "16 KiB"}, ["--workers", 3], {}),
@@ -37,6 +37,7 @@ def test_there_are_many_shards_and_many_units(
     corpus: Any, undisturbed: dict[str, Any], curate: Any, tmp_path: Path
 ) -> None:
     assert len(undisturbed["splits"]["train"]["shards"]) >= 8
+    assert undisturbed["merged"] == {"identity": {"same_record": 2}, "min_hash_dedup": {"near_duplicate": 3}}
     file = corpus.pipeline(unit_bytes="16 KiB")
     phases = json.loads(curate("plan", file, "--output", tmp_path / "out", "--json").stdout)["phases"]
     assert sum(phase["units"] or 0 for phase in phases) >= 60

@@ -5,6 +5,7 @@ import json
 import lzma
 import tarfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,12 @@ def articles(folder: Path) -> Iterator[tuple[str, bytes]]:
 @pytest.fixture
 def inputs(shared_data: Path, tmp_path: Path) -> Path:
     """The articles in packages, the books as lines, and the pipeline."""
-    packages = [tarfile.open(tmp_path / f"{number}.tar", "w") for number in range(NUM_PACKAGES)]
-    for number, (name, data) in enumerate(articles(shared_data / "pubmed/jats")):
-        member = tarfile.TarInfo(name)
-        member.size = len(data)
-        packages[number % NUM_PACKAGES].addfile(member, io.BytesIO(data))
-    for package in packages:
-        package.close()
+    with ExitStack() as stack:
+        packages = [stack.enter_context(tarfile.open(tmp_path / f"{one}.tar", "w")) for one in range(NUM_PACKAGES)]
+        for number, (name, data) in enumerate(articles(shared_data / "pubmed/jats")):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            packages[number % NUM_PACKAGES].addfile(member, io.BytesIO(data))
     books = lzma.decompress((shared_data / "text/books_public_domain.jsonl.xz").read_bytes())
     (tmp_path / "books.jsonl").write_bytes(books)
     tokenizer = ROOT / "examples/quickstart/tokenizer/tokenizer.model"

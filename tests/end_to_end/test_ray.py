@@ -269,6 +269,22 @@ def test_a_node_that_comes_is_used_and_one_that_is_lost_does_no_harm(
         run.end()
 
 
+def test_workers_on_a_cluster_end_with_the_run_that_started_them(
+    corpus: Any, nodes: Nodes, odd_stages: str, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    file = corpus.pipeline(unit_bytes="128 KiB", web_steps=f"      - {{use: odd_stages.Wait, gate: {gate}}}\n")
+    run = Marked(command("run", file, "--on", nodes.address, "--output", tmp_path / "out"), nodes.environment)
+    try:
+        wait_for(lambda: bool(waiting_at(gate)) or run.process.poll() is not None)
+        [worker] = waiting_at(gate)
+        run.process.kill()
+        wait_for(lambda: not Path(f"/proc/{worker}").exists())
+    finally:
+        run.end()
+
+
 def test_an_error_of_a_stage_comes_back_as_itself(corpus: Any, nodes: Nodes, curate: Any, tmp_path: Path) -> None:
     file = corpus.pipeline(web_steps="      - odd_stages.Buggy\n")
     done = curate("run", file, "--on", nodes.address, "--output", tmp_path / "out", code=1, **nodes.environment)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import sentencepiece
 
+from curate.core.exchange import Exchange
 from curate.core.stage import Map
 from curate.core.storage import open_storage
 from curate.engine.context import Context
@@ -31,6 +32,8 @@ def texts_by_id(file: Path, output: Path) -> dict[bytes, list[str]]:
                     for records in read(piece, opened):
                         batch = with_source(records.batch, source.name)
                         for step in source.steps[:-1]:
+                            if isinstance(step.stage, Exchange):
+                                continue  # changes no text
                             answer = context.opened(step.name, step.stage)(batch)
                             batch = answer if isinstance(step.stage, Map) else batch.filter(answer.is_null())
                         for one, text in zip(batch["id"].to_pylist(), batch["text"].to_pylist(), strict=True):

@@ -213,10 +213,11 @@ def test_a_plan_that_was_replaced_does_not_publish(plan: Plan, other_plan: Plan,
 
 def receipt_first(storage: Storage, unit: Unit, result: Result) -> Receipt:
     """A protocol that is wrong: a reader may follow the receipt to data that are not there."""
-    outputs = [artifact.output() for artifact in result.artifacts]
+    artifacts = [artifact for artifact in result.artifacts if isinstance(artifact, Artifact)]
+    outputs = [artifact.output() for artifact in artifacts]
     receipt = {"unit": unit.key, "phase": unit.phase, "spec": unit.spec, "outputs": outputs, "facts": result.facts}
     storage.put(receipt_key(unit.key), canonical_json(receipt))
-    for artifact in result.artifacts:
+    for artifact in artifacts:
         put_named(storage, artifact.output()["key"], artifact.data)
     return receipt
 
