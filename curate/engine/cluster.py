@@ -144,6 +144,10 @@ def _init(what: str, **options: Any) -> None:
     handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+    except SystemExit:  # of Ray's handler of SIGTERM
+        signal.signal(signal.SIGTERM, handler)
+        signal.raise_signal(signal.SIGTERM)
+        raise
     except Exception as error:  # Ray has no common class for what can be wrong here
         raise PlanError(f"{what}: {str(error).partition(chr(10))[0] or type(error).__name__}") from error
     finally:
@@ -224,8 +228,8 @@ class Cluster:
 
     def close(self) -> None:
         """End all workers now; what they did not commit does not count."""
-        with suppress(ConnectionError):  # then they end with the connection
-            for worker in self._workers:
+        with suppress(ConnectionError):  # with which they end as well
+            for worker in self._workers if ray.is_initialized() else ():  # else Ray would start one to kill them in
                 ray.kill(worker.actor)
 
     def _grow(self, num_busy: int, num_waiting: int, fresh: Iterator[Unit]) -> None:

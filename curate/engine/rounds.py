@@ -17,6 +17,8 @@ from curate.engine.sinks import HOME_ORDER, exchange_of, order_of, rows_role, ro
 from curate.engine.units import RoundInput, Unit
 from curate.plan.plan import Step
 
+REDUCED_ROWS = 1 << 16  # rows that a reducer takes at once: some give many for each
+
 
 def run_round(context: Context, unit: Unit) -> Result:
     """One unit of a round: what it does stands in its spec."""
@@ -97,7 +99,9 @@ def reduce(context: Context, unit: Unit, step: Step, part: Reduce) -> Result:
     for rows in merge(context.storage, runs, part.order, low, high, context.limit_bytes):
         crash_point("exchange.within-round")
         num_in += rows.num_rows
-        num_out += _give(step, part, out, lambda rows=rows: reducer.reduce(rows))
+        for first in range(0, rows.num_rows, REDUCED_ROWS):
+            some = rows.slice(first, REDUCED_ROWS)
+            num_out += _give(step, part, out, lambda some=some: reducer.reduce(some))
     num_out += _give(step, part, out, reducer.finish)
     return Result(artifacts=out.finish(), facts={"in": num_in, "out": num_out, "changed": reducer.num_changed})
 
