@@ -50,7 +50,7 @@ documents:
     read: {{use: stages.jsonl.ReadJsonl, paths: "*.jsonl", id: id, text: text}}
     steps: [benchmarks.exchange.Meet]
 dataset: {{from: notes, tokenizer: {{model: {tokenizer}}}}}
-run: {{unit_bytes: 1 KiB, memory_per_worker: 512 MiB}}
+run: {{unit_bytes: 900 KiB, memory_per_worker: 512 MiB}}
 """
 
 
