@@ -15,11 +15,9 @@ import logging
 import os
 import pickle
 import secrets
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter, deque
@@ -36,6 +34,7 @@ from curate.engine.context import Context
 from curate.engine.local import MAX_ATTEMPTS, Executor, alone, outcome
 from curate.engine.node import Expected, check_node, expected_of
 from curate.engine.receipt import Receipt
+from curate.engine.scratch import scratch_folder
 from curate.engine.units import Unit
 from curate.plan.plan import Plan
 
@@ -49,7 +48,6 @@ import ray
 LOOPBACK = "127.0.0.1"
 TOKEN = secrets.token_hex(32)  # who has it may talk to our Ray; Ray's default lies in the home folder for ever
 OBJECT_STORE_BYTES = 80 << 20  # about the least that Ray takes; the plan is the only thing in it
-MAX_FOLDER = 40  # characters: Ray adds 63 for its sockets, and the system takes 107
 MAX_DEATHS = 2  # of workers on live nodes at one unit, before its records run alone
 MAX_LOSSES = 20  # of workers together with their nodes at one unit
 MAX_FAILED_STARTS = 10  # of workers, one after the other
@@ -85,29 +83,27 @@ def open_cluster(context: Context, address: str | None, workers: int | None) -> 
 @contextmanager
 def _started_here(workers: int | None) -> Iterator[None]:
     """A Ray of our own on loopback, that ends with this process, however it ends; its files go with it."""
-    parent = tempfile.gettempdir()
-    folder = tempfile.mkdtemp(prefix="curate-ray-", dir=parent if len(parent) < MAX_FOLDER - 20 else "/tmp")
     paths = os.pathsep.join(path or os.curdir for path in sys.path)
-    try:
-        with _environment(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_TOKEN=TOKEN):
-            _init(
-                "Ray cannot start on this machine",
-                address="local",
-                num_cpus=workers,
-                include_dashboard=False,
-                object_store_memory=OBJECT_STORE_BYTES,
-                _temp_dir=folder,
-                runtime_env={"env_vars": ONE_THREAD | {"PYTHONPATH": paths}},
-            )
-        found = [node["NodeManagerAddress"] for node in _live_nodes()]
-        if found != [LOOPBACK]:
-            raise PlanError(
-                f"Ray was imported too early and listens on {found}; import curate.engine.cluster before it"
-            )
-        yield
-    finally:
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
+    with scratch_folder("curate-ray-") as folder:
+        try:
+            with _environment(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_TOKEN=TOKEN):
+                _init(
+                    "Ray cannot start on this machine",
+                    address="local",
+                    num_cpus=workers,
+                    include_dashboard=False,
+                    object_store_memory=OBJECT_STORE_BYTES,
+                    _temp_dir=str(folder),
+                    runtime_env={"env_vars": ONE_THREAD | {"PYTHONPATH": paths}},
+                )
+            found = [node["NodeManagerAddress"] for node in _live_nodes()]
+            if found != [LOOPBACK]:
+                raise PlanError(
+                    f"Ray was imported too early and listens on {found}; import curate.engine.cluster before it"
+                )
+            yield
+        finally:
+            ray.shutdown()
 
 
 @contextmanager

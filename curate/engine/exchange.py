@@ -64,6 +64,7 @@ class Files:
             artifact = self.artifact(self._parts)
             self._num_bytes = 0
             self._files.append(artifact if self._storage is None else write(self._storage, artifact))
+            pa.default_memory_pool().release_unused()
 
 
 class OrderedFiles(Files):

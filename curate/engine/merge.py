@@ -195,8 +195,9 @@ class SortedFile:
                 if end - start > self._block_bytes:
                     break
                 stop = end
+            pa.default_memory_pool().release_unused()
             self._block.fetch(start, stop)
-        return self._parquet.read_row_group(group)
+        return self._parquet.read_row_group(group, use_threads=False)
 
     def _overlaps(self, group: int, low: int, high: int) -> bool:
         statistics = self._parquet.metadata.row_group(group).column(0).statistics
