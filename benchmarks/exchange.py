@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -89,7 +89,9 @@ class NumbersReducer(Reducer):
         gone = rows.filter(pa.array((rows.column("number").to_numpy() == 0) & (keys >> np.uint64(60) == 0)))
         none = pa.nulls(gone.num_rows, pa.binary(16))
         words = {name: pa.repeat(word, gone.num_rows) for name, word in (("fate", "dropped"), ("reason", "first"))}
-        return pa.table({"home": gone.column("home"), "id": gone.column("id"), **words, "kept_id": none, "cluster": none})
+        return pa.table(
+            {"home": gone.column("home"), "id": gone.column("id"), **words, "kept_id": none, "cluster": none}
+        )
 
 
 class ReduceNumbers(Reduce):
@@ -172,7 +174,7 @@ class Labelled:
     def __init__(self, context: Context, storage: CountingStorage) -> None:
         self._inner = InProcess(context)
         self._storage = storage
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.peak_bytes: dict[str, int] = {}
 
     def execute(self, units: Iterable[Unit]) -> Iterator[Receipt]:
@@ -249,7 +251,9 @@ def _figures(context: Context, storage: CountingStorage, executor: Labelled) -> 
     seals = [context.seal(stored.key.split("/")[-1][:-5]) for stored in storage.list("work/seals/")]
     receipts = [receipt for seal in seals for receipt in seal["units"]]
     sent = outputs_of(receipts, "rows:meet:numbers")
-    spilled = [output for output in sent if any(output in receipt["outputs"] for receipt in receipts if _sends(receipt))]
+    spilled = [
+        output for output in sent if any(output in receipt["outputs"] for receipt in receipts if _sends(receipt))
+    ]
     narrow = {output["key"] for receipt in receipts for output in receipt["outputs"] if "rows:meet:" in output["role"]}
 
     def total(counts: Counter[tuple[str, str, str]], *what: str) -> int:

@@ -46,7 +46,7 @@ def call(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     except CurateError as error:
-        print(f"curate: {error}", file=sys.stderr)
+        print(f"curate: {_one_line(error)}", file=sys.stderr)
         return error.exit_code
     except (KeyboardInterrupt, _Terminated) as stop:
         print("curate: stopped; the same command goes on from here", file=sys.stderr)
@@ -58,6 +58,12 @@ def call(arguments: Sequence[str]) -> int:
         traceback.print_exc()
         return 1
     return 0
+
+
+def _one_line(error: CurateError) -> str:
+    """The message; a traceback that it holds stays in lines, other line ends do not."""
+    text = str(error)
+    return text if "Traceback (most recent call last)" in text else " ".join(text.split("\n"))
 
 
 class _Terminated(SystemExit):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from classifiers.fasttext_model import load_model
+from classifiers.fasttext_model import check_header, load_model
 from curate.core.errors import DataError
 from curate.core.schema import DOCUMENT
 from curate.core.stage import Asset, Columns, Filter, Map, first_reason, with_columns
@@ -36,6 +36,9 @@ class IdentifyLanguage(Map):
     reads: ClassVar[tuple[str, ...]] = ("text",)
 
     model: Asset
+
+    def __post_init__(self) -> None:
+        check_header(self.model)
 
     @property
     def adds(self) -> Columns:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from curate.engine.context import Context
 from curate.engine.exports import run_hf
+from curate.engine.keepers import run_keepers
 from curate.engine.ledger_parts import run_ledger
 from curate.engine.pack import run_pack, run_tails
 from curate.engine.receipt import Receipt, Result, commit
@@ -28,6 +29,7 @@ TASKS: dict[str, Callable[[Context, Unit], Result]] = {
     "shards": run_shard,
     "unused": run_unused,
     "hf": run_hf,
+    "keepers": run_keepers,
     "ledger": run_ledger,
 }
 

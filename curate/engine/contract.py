@@ -53,26 +53,42 @@ def guarded(step: Step, function: StepFunction, batch: pa.RecordBatch) -> Any:
         return function(batch)
     except CurateError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and type(error) is not SystemExit:
+            raise  # a signal that ends this process, not the stage's own word
         raise StageError(f"step {step.name!r} ({step.use}): {type(error).__name__}: {error}") from error
 
 
 def checked(step: Step, batch: pa.RecordBatch, answer: Any) -> Any:
     """The answer, if it keeps the contract: Maps keep rows and order, Filters give declared reasons."""
     where = f"step {step.name!r} ({step.use})"
+    wanted = pa.RecordBatch if isinstance(step.stage, Map) else pa.Array
+    if not isinstance(answer, wanted):
+        raise StageError(f"{where} must return a {wanted.__name__}, not {type(answer).__name__}")
     num_rows = len(answer) if isinstance(answer, pa.Array) else answer.num_rows
     if num_rows != batch.num_rows:
-        raise StageError(
-            f"{where} was given {batch.num_rows} rows and returned {num_rows}: a stage may not lose or add rows"
-        )
-    if isinstance(step.stage, Map):
-        if not answer.column("id").equals(batch.column("id")):
-            raise StageError(f"{where} changed the order of the rows, or their ids")
-        for name, kind in step.stage.adds.items():
-            if name not in answer.schema.names or answer.schema.field(name).type != kind:
-                raise StageError(f"{where} declares the column {name!r} of type {kind}, but did not return it so")
-        return answer
-    undeclared = set(pc.unique(answer).to_pylist()) - {None, *step.stage.reasons}
+        given = f"was given {batch.num_rows} rows and returned {num_rows}"
+        raise StageError(f"{where} {given}: a stage may not lose or add rows")
+    return (
+        _checked_map(step, where, batch, answer) if wanted is pa.RecordBatch else _checked_reasons(step, where, answer)
+    )
+
+
+def _checked_map(step: Step, where: str, batch: pa.RecordBatch, answer: pa.RecordBatch) -> pa.RecordBatch:
+    if "id" not in answer.schema.names or not answer.column("id").equals(batch.column("id")):
+        raise StageError(f"{where} changed the order of the rows, or their ids")
+    for name, kind in getattr(step.stage, "adds", {}).items():
+        if name not in answer.schema.names or answer.schema.field(name).type != kind:
+            raise StageError(f"{where} declares the column {name!r} of type {kind}, but did not return it so")
+    return answer
+
+
+def _checked_reasons(step: Step, where: str, answer: pa.Array) -> pa.Array:
+    if pa.types.is_null(answer.type):
+        return answer.cast(pa.string())
+    if not (pa.types.is_string(answer.type) or pa.types.is_large_string(answer.type)):
+        raise StageError(f"{where} must give its reasons as strings, not {answer.type}")
+    undeclared = set(pc.unique(answer).to_pylist()) - {None, *getattr(step.stage, "reasons", ())}
     if undeclared:
         raise StageError(f"{where} gave the reason {sorted(undeclared)[0]!r}, which it does not declare")
     return answer

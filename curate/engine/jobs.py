@@ -99,7 +99,8 @@ class JobShare:
                 yield from self._do(self.from_my_start(missing.values()))
                 return
             if not is_announced:
-                self.say(f"waits for other jobs: {_count(missing.values())}")
+                patience = f"takes over after {self.take_over_after_seconds:g} s without news"
+                self.say(f"waits for other jobs: {_count(missing.values())}; {patience}")
                 is_announced = True
             time.sleep(min(seconds_left, self.delay_seconds(num_looks)))
             num_looks += 1

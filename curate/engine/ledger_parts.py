@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from curate.engine.context import Context
 from curate.engine.exchange import range_of, sort
+from curate.engine.keepers import POINTER, name_keepers
 from curate.engine.ledger import LEDGER, SPILL, SPILL_ORDER, id_bytes
 from curate.engine.merge import read_keys
 from curate.engine.receipt import Artifact, Result
@@ -23,7 +24,8 @@ def run_ledger(context: Context, unit: Unit) -> Result:
     spec = unit.spec
     low, high = range_of(spec["part"], spec["parts"])
     spilled = read_keys(context.storage, context.outputs(unit.seals, "ledger"), SPILL, low, high)
-    table = one_claim(sort(spilled, SPILL_ORDER)).drop_columns(["key", "position"]).cast(LEDGER)
+    settled = read_keys(context.storage, context.outputs(unit.seals, "settled"), POINTER, low, high)
+    table = one_claim(sort(name_keepers(spilled, settled), SPILL_ORDER)).drop_columns(["key", "position"]).cast(LEDGER)
     ids = id_bytes(table.column("id"))
     place = f"{spec['dataset'][:12]}/ledger/part-{spec['part']:05d}."
     data = layout.encode_parquet(table)

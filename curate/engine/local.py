@@ -91,10 +91,14 @@ class Worker:
         self.unit: Unit | None = None
         self.record: str | None = None  # in hand, where records run alone
 
-    def give(self, unit: Unit, suspicion: Suspicion | None) -> None:
-        """Send a unit; under suspicion its records run alone."""
+    def give(self, unit: Unit, suspicion: Suspicion | None) -> bool:
+        """Send a unit, under suspicion for its records to run alone. False: the process had died meanwhile."""
+        try:
+            self.connection.send((unit, suspicion.killed if suspicion else None))
+        except OSError:
+            return False
         self.unit, self.record = unit, None
-        self.connection.send((unit, suspicion.killed if suspicion else None))
+        return True
 
     def answer(self) -> Any:
         """A receipt, an exception, the name of the record now in hand, or None where the process died."""
@@ -126,9 +130,10 @@ class Workers:
             for worker in self._workers:
                 if worker.unit is None:
                     following = again.popleft() if again else next(fresh, None)
-                    if following is not None:
-                        worker.give(following, self._suspicions.get(following.key))
-            if not any(worker.unit for worker in self._workers):
+                    if following is not None and not worker.give(following, self._suspicions.get(following.key)):
+                        again.appendleft(following)
+                        self._replace(worker)
+            if not again and not any(worker.unit for worker in self._workers):
                 return
             for worker in self._ready():
                 answer = worker.answer()
@@ -153,12 +158,15 @@ class Workers:
 
     def _ready(self) -> list[Worker]:
         by_connection: dict[Any, Worker] = {worker.connection: worker for worker in self._workers if worker.unit}
-        return [by_connection[connection] for connection in wait(list(by_connection))]
+        return [by_connection[connection] for connection in wait(list(by_connection))] if by_connection else []
+
+    def _replace(self, worker: Worker) -> None:
+        worker.end()
+        self._workers[self._workers.index(worker)] = Worker(self._plan)
 
     def _bury(self, worker: Worker) -> list[Unit]:
         """Put a fresh process in the place of a dead one; the unit to do again."""
-        worker.end()
-        self._workers[self._workers.index(worker)] = Worker(self._plan)
+        self._replace(worker)
         if worker.unit is None:
             return []
         suspicion = self._suspicions.setdefault(worker.unit.key, Suspicion())

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -195,7 +196,6 @@ class SortedFile:
                 if end - start > self._block_bytes:
                     break
                 stop = end
-            pa.default_memory_pool().release_unused()
             self._block.fetch(start, stop)
         return self._parquet.read_row_group(group, use_threads=False)
 
@@ -213,12 +213,17 @@ class SortedFile:
 
 
 class Block(io.RawIOBase):
-    """A stored object of which a part is in hand; it can be read there and nowhere else."""
+    """A stored object of which a part is in hand; it can be read there and nowhere else.
+
+    The part lies in a mapping of its own, which goes back to the system when it is let go. On the heap
+    such large pieces that come and go left 230 MB in use where 128 MB were.
+    """
 
     def __init__(self, storage: Storage, key: str, size: int) -> None:
         super().__init__()
         self._storage, self._key, self._size = storage, key, size
-        self._data, self._start, self._position = b"", 0, 0
+        self._data: mmap | bytes = b""
+        self._start, self._position = 0, 0
 
     def holds(self, start: int, stop: int) -> bool:
         """Whether the bytes [start, stop) are in hand."""
@@ -227,7 +232,9 @@ class Block(io.RawIOBase):
     def fetch(self, start: int, stop: int) -> None:
         """Take the bytes [start, stop) in hand, in place of others."""
         self._data, self._start = b"", start
-        self._data = self._storage.read(self._key, start, stop - start)
+        data = self._storage.read(self._key, start, stop - start)
+        self._data = mmap(-1, len(data))
+        self._data.write(data)
 
     def readable(self) -> bool:
         """True."""

@@ -56,9 +56,12 @@ def read_pointer(storage: Storage) -> dict[str, Any] | None:
     """What `PLAN` says: {plan_id, previous: the id of the plan that held the output before, or None}."""
     try:
         pointer: dict[str, Any] = json.loads(storage.read(PLAN))
+        return {"plan_id": pointer["plan_id"], "previous": pointer["previous"]}
     except NotFound:
         return None
-    return pointer
+    except (ValueError, KeyError, TypeError):
+        where = f"{storage.url}/{PLAN}"
+        raise OutputError(f"{where} is damaged, or not curate's; remove it, or use another output") from None
 
 
 def read_plan(storage: Storage, plan_id: str) -> dict[str, Any]:
@@ -86,6 +89,8 @@ def differences(old: Any, new: Any, where: str) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             yield from differences(old.get(key), new.get(key), f"{where}.{key}" if where else key)
+    elif isinstance(old, list) and isinstance(new, list) and old and not isinstance(old[0], dict | list):
+        yield f"{where} changed"  # an input: its size, or when it was written
     elif isinstance(old, list) and isinstance(new, list):
         yield from _list_differences(old, new, where)
     else:

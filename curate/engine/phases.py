@@ -61,13 +61,13 @@ def pack_units(plan: Plan, shuffled: list[Seal]) -> list[Unit]:
         num_buckets = max(1, -(-sums[lane_role(split, group)] // (plan.rows.per_shard * plan.rows.length)))
         specs += [{"split": split, "group": group, "bucket": one, "buckets": num_buckets} for one in range(num_buckets)]
     roles = [lane_role(*lane) for lane in lanes(plan)]
-    return list(_units("pack", [plan.seed, plan.rows.key], shuffled, roles, specs))
+    return list(units_of("pack", [plan.seed, plan.rows.key], shuffled, roles, specs))
 
 
 def tail_units(plan: Plan, pack: Seal) -> list[Unit]:
     """One unit a lane."""
     specs = [{"split": split, "group": group} for split, group in lanes(plan)]
-    return list(_units("tails", [plan.seed, plan.rows.key], [pack], ["tail"], specs))
+    return list(units_of("tails", [plan.seed, plan.rows.key], [pack], ["tail"], specs))
 
 
 def allocation(plan: Plan, split: str, packed: list[Seal]) -> Allocation:
@@ -95,7 +95,7 @@ def shard_units(plan: Plan, dataset: str, packed: list[Seal]) -> list[Unit]:
         for first in range(0, mix.num_rows, size):
             place = {"shard": first // size, "first_row": first, "num_rows": min(size, mix.num_rows - first)}
             specs.append({"dataset": dataset, "split": split} | place | counts)
-    return list(_units("shards", plan.rows.key, packed, ["rows", "pieces"], specs))
+    return list(units_of("shards", plan.rows.key, packed, ["rows", "pieces"], specs))
 
 
 def unused_units(plan: Plan, packed: list[Seal]) -> list[Unit]:
@@ -106,7 +106,7 @@ def unused_units(plan: Plan, packed: list[Seal]) -> list[Unit]:
         for group, available, places in zip(mix.names, mix.available, mix.places, strict=True)
         for first in range(places, available, UNUSED_ROWS)
     ]
-    return list(_units("unused", plan.rows.key, packed, ["pieces"], specs))
+    return list(units_of("unused", plan.rows.key, packed, ["pieces"], specs))
 
 
 def ledger_units(dataset: str, seals: list[Seal]) -> list[Unit]:
@@ -114,12 +114,13 @@ def ledger_units(dataset: str, seals: list[Seal]) -> list[Unit]:
     num_rows = sum(output["rows"] for seal in seals for output in outputs_of(seal["units"], "ledger"))
     num_parts = max(1, -(-num_rows // LEDGER_PART_ROWS))
     specs = [{"dataset": dataset, "part": part, "parts": num_parts} for part in range(num_parts)]
-    return list(_units("ledger", None, seals, ["ledger"], specs))
+    return list(units_of("ledger", None, seals, ["ledger", "settled"], specs))
 
 
-def _units(
+def units_of(
     phase: str, phase_key: Any, reads: list[Seal], roles: list[str], specs: Iterable[dict[str, Any]]
 ) -> Iterator[Unit]:
+    """Units of a phase that reads the outputs of these roles; all of them are in each key."""
     inputs = digest([output["sha256"] for seal in reads for output in outputs_of(seal["units"], *roles)])
     names = tuple(seal["name"] for seal in reads)
     for spec in specs:

@@ -25,8 +25,13 @@ def finished_manifest(storage: Storage, plan: Plan) -> str | None:
     """The key of the manifest, if the output already holds the dataset of this plan."""
     if storage.stat(MANIFEST) is None:
         return None
-    pointer = json.loads(storage.read(MANIFEST))
-    return pointer["manifest"] if storage.stat(done_key(plan, pointer["dataset_id"])) is not None else None
+    try:
+        pointer = json.loads(storage.read(MANIFEST))
+        dataset = pointer["dataset_id"]
+    except (ValueError, KeyError, TypeError):
+        where = f"{storage.url}/{MANIFEST}"
+        raise OutputError(f"{where} is damaged, or not curate's; remove it, or use another output") from None
+    return pointer["manifest"] if storage.stat(done_key(plan, dataset)) is not None else None
 
 
 def done_key(plan: Plan, dataset: str) -> str:

@@ -13,6 +13,7 @@ from curate.engine import phases
 from curate.engine.context import Context, Seal, outputs_of, seal_key
 from curate.engine.crash import check_crash_setting, crash_point
 from curate.engine.exports import hf_units
+from curate.engine.keepers import keeper_units
 from curate.engine.ledger import first_quarantined
 from curate.engine.local import Executor
 from curate.engine.output import claim
@@ -69,9 +70,18 @@ class Run:
         hf = self._phase("hf", hf_units(plan, dataset, shards))
         unused = self._phase("unused", phases.unused_units(plan, packed))
         passes = [seal for seals in done.values() for seal in seals]
-        ledger = self._phase("ledger", phases.ledger_units(dataset, [*passes, *packed, shards, unused]))
+        seals = [*passes, *packed, shards, unused, *self._keepers(passes)]
+        ledger = self._phase("ledger", phases.ledger_units(dataset, seals))
         sealed = Sealed(passes=done, pack=pack, tails=tails, shards=shards, hf=hf, ledger=ledger)
         self._progress.published(publish(context, dataset, sealed))
+
+    def _keepers(self, passes: list[Seal]) -> list[Seal]:
+        """Turns that lead each merged record to a keeper that was not merged itself; none without exchanges."""
+        turns: list[Seal] = []
+        while len(passes) > len(self._plan.sources) and (not turns or phases.total(turns[-1:], "changed")):
+            units = keeper_units(len(turns), passes, turns[-1] if turns else None)
+            turns.append(self._phase(f"keepers.{len(turns)}", units))
+        return turns
 
     def _documents(self, units: dict[str, list[Unit]]) -> dict[str, list[Seal]]:
         """Read all sources, close the seams between their slices, and seal each: its passes, so far one."""
@@ -144,6 +154,8 @@ class Run:
             if sum(found.values()) > self._plan.max_quarantined * num_records:
                 reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(found.items()))
                 outputs = outputs_of([unit for seal in [*seals, *packed] for unit in seal["units"]], "ledger")
+                if found["id_conflict"]:
+                    reasons += "; where ids are unique within a source only, give the reader no `id`"
                 example = first_quarantined(self._context.storage, outputs, name)
                 raise BalanceError(
                     f"{name}: {sum(found.values())} of {num_records} records are quarantined ({reasons}), for example "

@@ -64,7 +64,7 @@ def _source(source: Source) -> dict[str, Any]:
         "root": source.root,
         "num_inputs": len(source.inputs),
         "num_bytes": sum(item.size for item in source.inputs),
-        "inputs": [{"key": item.key, "bytes": item.size} for item in _ends(source.inputs)],
+        "inputs": [{"key": item.key, "bytes": item.size} for item in source.inputs],
         "steps": [
             {"name": name, "use": use, "columns": {column: str(kind) for column, kind in columns.items()}}
             for name, use, columns in zip(names, uses, source.columns, strict=True)
@@ -91,7 +91,7 @@ def _ends(items: Sequence[Any]) -> Sequence[Any]:
 
 
 def _source_lines(source: dict[str, Any]) -> Iterator[str]:
-    inputs = source["inputs"]
+    inputs = _ends(source["inputs"])
     yield f"source   {source['name']}: {source['num_inputs']} inputs, {_size(source['num_bytes'])}, in {source['root']}"
     cells = [[item["key"], _size(item["bytes"])] for item in inputs]
     if source["num_inputs"] > len(inputs):

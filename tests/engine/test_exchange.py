@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +121,9 @@ def test_one_key_may_fill_all_that_is_in_hand_of_every_run(
 ) -> None:
     """A giant key, with a few rows before and after it: ids come in order over all runs."""
     ids = data.draw(st.lists(st.integers(0, 255), min_size=num_rows, max_size=num_rows))
-    around = [(6, 1, None), (8, 2, None)]
-    table = table_of([(7, number, "a") for number in ids] + around * num_runs)
+    around: list[tuple[int, int, str | None]] = [(6, 1, None), (8, 2, None)]
+    giant: list[tuple[int, int, str | None]] = [(7, number, "a") for number in ids]
+    table = table_of(giant + around * num_runs)
     runs = cut_runs(data, storage, table)
     found = list(merge.merge(storage, runs, ORDER, 0, KEY_SPACE, limit_bytes))
     assert lines_of(found) == plainly_sorted(table)
@@ -160,7 +162,7 @@ def test_sort_is_a_plain_sort(rows: list[Any]) -> None:
 def test_ranges_cover_all_keys_without_overlap(keys: list[int], num_parts: int) -> None:
     bounds = [range_of(part, num_parts) for part in range(num_parts)]
     assert bounds[0][0] == 0 and bounds[-1][1] == KEY_SPACE
-    assert all(one[1] == other[0] for one, other in zip(bounds, bounds[1:], strict=False))
+    assert all(one[1] == other[0] for one, other in pairwise(bounds))
     for key in keys:
         low, high = bounds[key * num_parts >> 64]
         assert low <= key < high
@@ -290,8 +292,14 @@ def test_words_have_a_dictionary_and_the_key_alone_has_statistics(storage: Stora
 
 @pytest.mark.parametrize(
     ("num_runs", "limit", "expected"),
-    [(0, 1 << 29, 8 << 20), (64, 1 << 29, 8 << 20), (128, 1 << 29, 4 << 20), (21, 1 << 27, (1 << 27) // 21), (512, 1 << 27, 1 << 20)],
-)  # fmt: skip
+    [
+        (0, 1 << 29, 8 << 20),
+        (64, 1 << 29, 8 << 20),
+        (128, 1 << 29, 4 << 20),
+        (21, 1 << 27, (1 << 27) // 21),
+        (512, 1 << 27, 1 << 20),
+    ],
+)
 def test_blocks_share_the_limit(num_runs: int, limit: int, expected: int) -> None:
     assert block_size(num_runs, limit) == expected
 

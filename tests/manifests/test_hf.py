@@ -105,7 +105,7 @@ def test_datasets_opens_the_folder_unchanged_as_int64_tensors(dtype: str, tmp_pa
 
 def export(tiny: Tiny, url: Path) -> Path:
     """Publish a dataset with its export; `exports` of the manifest describes it."""
-    folder = url / tiny.manifest["dataset_id"][:12]
+    folder: Path = url / tiny.manifest["dataset_id"][:12]
     exports: Json = {}
     for split, shards in tiny.shards.items():
         files = []
@@ -115,7 +115,7 @@ def export(tiny: Tiny, url: Path) -> Path:
             (folder / key).parent.mkdir(parents=True, exist_ok=True)
             (folder / key).write_bytes(data)
             files.append({"key": key, "bytes": len(data), "sha256": sha256(data), "rows": len(shard.rows)})
-        keys = [file["key"] for file in files]
+        keys = [str(file["key"]) for file in files]
         state = hf.state(tiny.manifest["dataset_id"], split, keys, "<u2")
         exports[split] = {"files": files, "state": state, "info": hf.info("<u2")}
         for name, value in ((hf.INFO, exports[split]["info"]), (hf.STATE, state)):
