@@ -76,7 +76,8 @@ def first_quarantined(storage: Storage, outputs: Iterable[dict[str, Any]], sourc
     """A quarantined record of a source, in words: where it lies, why, and its name."""
     for output in outputs:
         with storage.open(output["key"]) as file:
-            table = pq.read_table(file, filters=[("fate", "=", "quarantined"), ("source", "=", source)])
+            wanted = [("fate", "=", "quarantined"), ("source", "=", source)]
+            table = pq.read_table(file, filters=wanted, use_threads=False, pre_buffer=False)
         if table.num_rows:
             row = table.slice(0, 1).to_pylist()[0]
             why = f"{row['reason']}: {row['detail']}" if row["detail"] else row["reason"]

@@ -45,7 +45,9 @@ def _lines(dataset: Dataset, file: Json, wanted: pc.Expression) -> list[Json]:
     """The wanted lines of a sidecar; row groups that cannot hold them are not read."""
     with dataset.storage.open(dataset.key(file["key"])) as stored:
         try:
-            lines: list[Json] = pq.read_table(stored, filters=wanted).to_pylist()
+            # In this thread: one that still read ahead when the process ended has aborted it.
+            table = pq.read_table(stored, filters=wanted, use_threads=False, pre_buffer=False)
+            lines: list[Json] = table.to_pylist()
         except (ValueError, OSError) as error:
             raise StorageError(f"{file['key']}: cannot be read as Parquet: {one_line(str(error))}") from error
     return lines
