@@ -35,7 +35,9 @@ class ReadJsonl(Reader):
     `missing_field` and `bad_field` (text or id absent or null; a value of another type);
     `lone_surrogate` and `nul` in a field that is used (neither can be text: the first has no UTF-8).
     A compressed input that ends early, or goes on with garbage, gives its whole lines and one record
-    quarantined as `truncated`, `corrupt`, `garbage` or `bomb`; the rest is lost.
+    quarantined as `truncated`, `corrupt`, `garbage` or `bomb`; the rest is lost. The checksum of a
+    gzip stream stands at its end: where it fails (`corrupt`), lines before it may hold wrong letters.
+    Ids are unique over all JSONL sources; leave `id` out where they are only unique within a file.
 
     Line ends, empty lines and a byte order mark are framing.
     """
