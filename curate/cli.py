@@ -26,7 +26,10 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object 
 
 def main() -> NoReturn:
     """The console script."""
-    sys.exit(call(sys.argv[1:]))
+    code = call(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # Arrow's threads may outlive Python's end, and have aborted a process that had done its work
 
 
 def call(arguments: Sequence[str]) -> int:
