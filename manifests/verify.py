@@ -5,6 +5,7 @@ counted again. Memory holds one shard's document table, a few MB of rows and one
 """
 
 from collections import Counter
+from fractions import Fraction
 
 from curate.core.errors import PlanError
 from curate.core.storage import open_storage
@@ -55,9 +56,22 @@ def _verify(dataset: Dataset, problems: Problems) -> Json:
             _check_ids(dataset, names, pieces, problems)
     if records is not None:
         _check_records(dataset.manifest, records, problems)
+    _check_mix(dataset.manifest, found, problems)
     verify_hf(dataset, problems)
     _check_sums(dataset.manifest, problems)
     return found
+
+
+def _check_mix(manifest: Json, found: Json, problems: Problems) -> None:
+    """A group's share is of all train rows, its own included, and rounded."""
+    train = found.get("train", {"rows": 0, "rows_by_group": {}})
+    mix = manifest["pipeline"].get("mix")
+    for group in mix if isinstance(mix, list) else []:
+        share = group.get("share") if isinstance(group, dict) else None
+        if isinstance(share, float) and 0 < share < 1:
+            rows = round(Fraction(repr(share)) * train["rows"])
+            name = group.get("name")
+            problems.expect(FILE, f"train rows of {name}, {share} of all", rows, train["rows_by_group"].get(name, 0))
 
 
 def _check_ids(dataset: Dataset, names: list[str], pieces: Buckets, problems: Problems) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from curate.core.stage import Input
 from curate.core.storage import ObjectFile, Storage, open_storage
+from curate.engine.memory import return_free_memory
 from curate.engine.passes import Pass, passes
 from curate.engine.receipt import Receipt
 from curate.engine.watch import Watch
@@ -19,6 +20,7 @@ class Context:
     """Opened once a worker. Stages are opened when their source is first met."""
 
     def __init__(self, plan: Plan) -> None:
+        return_free_memory()
         self.plan = plan
         self.watch: Watch | None = None  # set while looking for the record that kills its process
         self._passes: dict[str, list[Pass]] = {}

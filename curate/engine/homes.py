@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from curate.core.errors import StageError
 from curate.core.exchange import VERDICT
 from curate.engine.context import Context
-from curate.engine.merge import Run, merge
+from curate.engine.merge import Run, StoredTable, merge
 from curate.engine.passes import Pass
 from curate.engine.receipt import Receipt
 from curate.engine.sinks import HOME_ORDER, HomeSink, Sink, TokenSink, exchange_of, kept_role, rows_role, send_of
@@ -40,14 +41,24 @@ def read_home(context: Context, unit: Unit, step: Step) -> Iterator[tuple[pa.Rec
     mail = read_mail(context, unit, step, last.name)
     outputs = [output for output in receipt_of_home(context, unit)["outputs"] if output["role"] == "home"]
     rows = mail.column("row").to_numpy()
+    if (rows[1:] == rows[:-1]).any():
+        raise StageError(f"step {step.name!r} ({step.use}) gave two verdicts about one document")
     position = 0
     for output in outputs:
-        with context.storage.open(output["key"]) as raw, pq.ParquetFile(raw, pre_buffer=True) as file:
-            for group in range(file.num_row_groups):
-                batch = file.read_row_group(group).combine_chunks().to_batches()[0]
-                index = np.searchsorted(rows, np.arange(position, position + batch.num_rows))
-                yield batch, _verdicts(mail, rows, index, position)
-                position += batch.num_rows
+        for batch in _batches(StoredTable(context.storage, output)):
+            index = np.searchsorted(rows, np.arange(position, position + batch.num_rows))
+            yield batch, _verdicts(mail, rows, index, position)
+            position += batch.num_rows
+
+
+def _batches(file: StoredTable) -> Iterator[pa.RecordBatch]:
+    """The rows of a file in batches of about BATCH_BYTES."""
+    tables: list[pa.Table] = []
+    while file.has_more:
+        tables.append(file.read_group())
+        if not file.has_more or sum(table.nbytes for table in tables) >= BATCH_BYTES:
+            yield pa.concat_tables(tables).combine_chunks().to_batches()[0]
+            tables = []
 
 
 def _verdicts(mail: pa.Table, rows: Any, index: Any, position: int) -> pa.RecordBatch:

@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from curate.core.storage import Storage
 from curate.engine.exchange import KEY_SPACE, sort
 
 MIN_BLOCK_BYTES = 1 << 20  # stored bytes that a request asks for, where a run has as many
-MAX_BLOCK_BYTES = 8 << 20  # 125 requests a GB; longer ones save little
+MAX_BLOCK_BYTES = 16 << 20  # 63 requests a GB; longer ones save little
 MAX_FOOTERS = 512  # that a worker remembers; about 60 KB each
 
 Output = dict[str, Any]  # of a receipt
@@ -151,7 +150,7 @@ class Groups(Iterator[pa.Table]):
         self._column, self._low, self._high = column, low, high
         self._block_bytes = block_bytes
         self._files = [output for output in run.files if _may_hold(output, low, high)][::-1]  # next one last
-        self._file: SortedFile | None = None
+        self._file: StoredTable | None = None
 
     @property
     def has_more(self) -> bool:
@@ -161,7 +160,8 @@ class Groups(Iterator[pa.Table]):
     def __next__(self) -> pa.Table:
         while self.has_more:
             if self._file is None or not self._file.has_more:
-                self._file = SortedFile(self._storage, self._files.pop(), self._low, self._high, self._block_bytes)
+                self._file = StoredTable(self._storage, self._files.pop(), self._block_bytes)
+                self._file.keep_range(self._low, self._high)
                 continue
             rows = _inside(self._file.read_group(), self._column, self._low, self._high)
             if rows.num_rows:
@@ -170,21 +170,24 @@ class Groups(Iterator[pa.Table]):
         raise StopIteration
 
 
-class SortedFile:
-    """One sorted Parquet file: row groups in order, fetched in blocks of several."""
+class StoredTable:
+    """One Parquet file: row groups in order, fetched in blocks of several."""
 
-    def __init__(self, storage: Storage, output: Output, low: int, high: int, block_bytes: int) -> None:
+    def __init__(self, storage: Storage, output: Output, block_bytes: int = MAX_BLOCK_BYTES) -> None:
         self._block_bytes = block_bytes
         self._block = Block(storage, output["key"], output["bytes"])
         found = footer(storage, output["key"], output["bytes"], output["footer_bytes"])
         self._parquet = pq.ParquetFile(self._block, metadata=pq.read_metadata(pa.BufferReader(found)))
-        groups = range(self._parquet.num_row_groups)
-        self._groups = [group for group in groups if self._overlaps(group, low, high)][::-1]  # next one last
+        self._groups = list(range(self._parquet.num_row_groups))[::-1]  # next one last
 
     @property
     def has_more(self) -> bool:
         """Whether row groups are left."""
         return bool(self._groups)
+
+    def keep_range(self, low: int, high: int) -> None:
+        """Leave out row groups without a key in [low, high), where the first column is sorted."""
+        self._groups = [group for group in self._groups if self._overlaps(group, low, high)]
 
     def read_group(self) -> pa.Table:
         """The next row group."""
@@ -213,17 +216,12 @@ class SortedFile:
 
 
 class Block(io.RawIOBase):
-    """A stored object of which a part is in hand; it can be read there and nowhere else.
-
-    The part lies in a mapping of its own, which goes back to the system when it is let go. On the heap
-    such large pieces that come and go left 230 MB in use where 128 MB were.
-    """
+    """A stored object of which a part is in hand; it can be read there and nowhere else."""
 
     def __init__(self, storage: Storage, key: str, size: int) -> None:
         super().__init__()
         self._storage, self._key, self._size = storage, key, size
-        self._data: mmap | bytes = b""
-        self._start, self._position = 0, 0
+        self._data, self._start, self._position = b"", 0, 0
 
     def holds(self, start: int, stop: int) -> bool:
         """Whether the bytes [start, stop) are in hand."""
@@ -232,9 +230,7 @@ class Block(io.RawIOBase):
     def fetch(self, start: int, stop: int) -> None:
         """Take the bytes [start, stop) in hand, in place of others."""
         self._data, self._start = b"", start
-        data = self._storage.read(self._key, start, stop - start)
-        self._data = mmap(-1, len(data))
-        self._data.write(data)
+        self._data = self._storage.read(self._key, start, stop - start)
 
     def readable(self) -> bool:
         """True."""

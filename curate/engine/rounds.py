@@ -9,7 +9,7 @@ from curate.core.errors import CurateError, StageError
 from curate.core.exchange import Reduce, Reducer, Reply
 from curate.engine.context import Context
 from curate.engine.crash import crash_point
-from curate.engine.exchange import OrderedFiles, SortedRuns, range_of
+from curate.engine.exchange import Files, SortedRuns, range_of
 from curate.engine.homes import read_kept, read_mail
 from curate.engine.merge import Run, merge
 from curate.engine.receipt import Result
@@ -80,7 +80,7 @@ def combine(context: Context, unit: Unit, step: Step, name: str) -> Result:
     """Merge some runs into one, so that later reads are long."""
     runs = runs_of(context, unit.inputs)[unit.spec["first"] : unit.spec["stop"]]
     order = tuple(unit.spec["order"])
-    files = OrderedFiles(rows_role(step, name), context.storage)
+    files = Files(rows_role(step, name), context.storage, is_sorted=True)
     for rows in merge(context.storage, runs, order, 0, 1 << 64, context.limit_bytes):
         files.add(rows)
     return Result(artifacts=files.finish())

@@ -121,9 +121,8 @@ class DocumentTask:
 
     def _apply_verdicts(self, stage: str, batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.RecordBatch:
         """The documents that stay, with the cluster that they belong to. `verdicts`: a row a document, mostly null."""
-        if verdicts.column("cluster").null_count < batch.num_rows:
-            known = batch.column("cluster" if "cluster" in batch.schema.names else "id")
-            batch = with_columns(batch, {"cluster": pc.coalesce(verdicts.column("cluster"), known)})
+        known = batch.column("cluster" if "cluster" in batch.schema.names else "id")
+        batch = with_columns(batch, {"cluster": pc.coalesce(verdicts.column("cluster"), known)})  # in every batch alike
         fates = verdicts.column("fate")
         for fate, enter in (("dropped", self._books.drop), ("merged", self._books.merge)):
             self._enter(fate, enter, stage, batch, verdicts)

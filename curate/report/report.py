@@ -65,8 +65,21 @@ def render(facts: Json, width: int = WIDTH) -> str:
 
 
 def _splits(facts: Json) -> Table:
-    lines = [(name, split["rows"], split["tokens"], split["documents"]) for name, split in facts["splits"].items()]
-    return _table("Rows", ("split", "rows", "tokens", "documents"), lines)
+    """Rows by split and, where there is a mix, by its groups."""
+    found = sorted({group for split in facts["splits"].values() for group in split["rows_by_group"]})
+    groups = found if len(found) > 1 else []
+    lines = [
+        (
+            name,
+            split["rows"],
+            *(split["rows_by_group"].get(group, 0) for group in groups),
+            split["tokens"],
+            split["documents"],
+        )
+        for name, split in facts["splits"].items()
+    ]
+    names = ("split", "rows", *(f"of {group}" for group in groups), "tokens", "documents")
+    return _table("Rows", names, lines)
 
 
 def _records(facts: Json) -> Table:

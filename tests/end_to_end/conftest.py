@@ -54,7 +54,9 @@ class Corpus:
         old, new = changes.pop("replace", ("", ""))
         values: dict[str, Any] = {"unit_bytes": "64 MiB", "length": 256, "web_steps": "", "max_quarantined": 0.05}
         tokenizer = ROOT / "examples/quickstart/tokenizer/tokenizer.model"
-        text = PIPELINE.format(tokenizer=tokenizer, **values | changes).replace(old, new)
+        text = PIPELINE.format(tokenizer=tokenizer, **values | changes)
+        assert old in text, f"nothing to replace: {old!r}"
+        text = text.replace(old, new)
         path = self.folder / f"pipeline-{zlib.crc32(text.encode()):08x}.yaml"
         path.write_text(text)
         return path

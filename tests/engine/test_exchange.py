@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from curate.core.errors import StorageError
 from curate.core.storage import LocalStorage, Storage
 from curate.engine import exchange, merge
-from curate.engine.exchange import KEY_SPACE, Files, OrderedFiles, SortedRuns, range_of, sort, sorted_file
+from curate.engine.exchange import KEY_SPACE, Files, SortedRuns, range_of, sort, sorted_file
 from curate.engine.merge import Run, block_size, read_keys
 from curate.engine.receipt import Artifact, Written
 
@@ -268,18 +268,25 @@ def test_runs_are_sorted_files_of_bounded_size(
     assert pa.concat_tables(merged).equals(sort(table, ORDER))
 
 
-def test_ordered_files_follow_each_other_and_plain_files_keep_their_order(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_files_follow_each_other_and_keep_the_order(
+    is_sorted: bool, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(exchange, "GROUP_BYTES", 20_000)
     monkeypatch.setattr(exchange, "RUN_BYTES", 100_000)
     table = sort(random_table(10_000, 5), ORDER)
-    for files in (OrderedFiles("rows", storage), Files("rows", storage)):
-        for batch in batches(table, 700):
-            files.add(batch)
-        outputs = stored(storage, *files.finish())
-        assert len(outputs) == 3
-        found = pa.concat_tables([pq.read_table(f"{storage.url}/{output['key']}") for output in outputs])
-        assert found.equals(table)
+    files = Files("rows", storage, is_sorted=is_sorted)
+    for batch in batches(table, 700):
+        files.add(batch)
+    outputs = stored(storage, *files.finish())
+    assert len(outputs) == 3
+    tables = [pq.read_table(f"{storage.url}/{output['key']}") for output in outputs]
+    assert pa.concat_tables(tables).equals(table)
+    if is_sorted:
+        ends = [(output["first_key"], output["last_key"]) for output in outputs]
+        assert ends == [(found["key"][0].as_py(), found["key"][-1].as_py()) for found in tables]
+        merged = merge.merge(storage, [Run(tuple(outputs))], ORDER, 0, KEY_SPACE, LIMIT)
+        assert pa.concat_tables(merged).equals(table)
 
 
 def test_words_have_a_dictionary_and_the_key_alone_has_statistics(storage: Storage) -> None:
@@ -293,7 +300,7 @@ def test_words_have_a_dictionary_and_the_key_alone_has_statistics(storage: Stora
 @pytest.mark.parametrize(
     ("num_runs", "limit", "expected"),
     [
-        (0, 1 << 29, 8 << 20),
+        (0, 1 << 29, 16 << 20),
         (64, 1 << 29, 8 << 20),
         (128, 1 << 29, 4 << 20),
         (21, 1 << 27, (1 << 27) // 21),

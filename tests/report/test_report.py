@@ -105,6 +105,22 @@ def test_rendering_of_the_tiny_dataset(tmp_path: Path) -> None:
     assert render(report(Tiny().publish(str(tmp_path)))).replace("\u2500", "-") == RENDERED
 
 
+def test_rendering_shows_the_groups_of_a_mix(tmp_path: Path) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["splits"]["train"]["rows_by_group"] = {"domain": 20, "general": 3}
+        manifest["splits"]["validation"]["rows_by_group"] = {"domain": 4}
+
+    Tiny().publish(str(tmp_path))
+    rewrite_manifest(tmp_path, change)
+    lines = render(report(str(tmp_path))).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.lstrip().startswith("split "))
+    assert lines[at].split() == ["split", "rows", "of", "domain", "of", "general", "tokens", "documents"]
+    assert [line.split()[:4] for line in lines[at + 2 : at + 4]] == [
+        ["train", "23", "20", "3"],
+        ["validation", "4", "4", "0"],
+    ]
+
+
 def test_rendering_stays_narrow_plain_and_literal(tmp_path: Path) -> None:
     facts = report(Tiny().publish(str(tmp_path)))
     facts["drops"] = {f"stage_{i:02d}": {"[red]reason" + "x" * 150: 1000 - i} for i in range(20)}
