@@ -250,9 +250,9 @@ def nodes(odd_stages: str) -> Iterator[Nodes]:
 def test_a_node_that_comes_is_used_and_one_that_is_lost_does_no_harm(
     corpus: Any, nodes: Nodes, odd_stages: str, curate: Any, tmp_path: Path
 ) -> None:
-    gate, line = tmp_path / "gate", "corpus: {from: [articles, web, general]}"
+    gate, step = tmp_path / "gate", "[stages.dedup.MinHashDedup]"
     steps = f"[stages.dedup.ExactDedup, {{use: odd_stages.Wait, gate: {gate}}}]"
-    file = corpus.pipeline(unit_bytes="128 KiB", replace=(line, f"{line[:-1]}, steps: {steps}}}"))
+    file = corpus.pipeline(unit_bytes="128 KiB", replace=(step, steps))
     curate("run", file, "--on", "local", "--workers", 1, "--output", tmp_path / "local", PYTHONPATH=odd_stages)
     gate.touch()  # held up where the verdicts of the exchange have come home
     run = Marked(command("run", file, "--on", nodes.address, "--output", tmp_path / "ray"), nodes.environment)
