@@ -150,6 +150,38 @@ def verify(path: str, as_json: bool) -> None:
 
 @commands.command()
 @PATH
+@click.option("--global-batch", metavar="N", type=click.IntRange(min=1), required=True, help="Rows of one step.")
+@click.option("--epochs", metavar="E", type=click.IntRange(min=1), default=1, show_default=True)
+@AS_JSON
+def steps(path: str, global_batch: int, epochs: int, as_json: bool) -> None:
+    """Count the steps that the train rows of the dataset at PATH last."""
+    from manifests.steps import steps as count_steps  # loads numpy
+
+    found = count_steps(path, global_batch, epochs)
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        click.echo(
+            f"{found['steps']} steps: {epochs} x {found['steps_per_epoch']}, {found['tokens_per_step']} tokens each"
+        )
+        click.echo(f"{found['rows']} rows of {found['row_length']}; {found['rows_left_out']} fill no step of an epoch")
+
+
+@commands.command()
+@PATH
+@click.argument("folder")
+@AS_JSON
+def fetch(path: str, folder: str, as_json: bool) -> None:
+    """Copy the dataset at PATH to FOLDER, checking every digest; run again to go on."""
+    from manifests.fetch import fetch as copy  # loads numpy
+
+    found = copy(path, folder)
+    text = f"{folder}: {found['files']} files of {found['dataset_id'][:12]} checked, {found['copied']} of them copied"
+    click.echo(json.dumps(found) if as_json else text)
+
+
+@commands.command()
+@PATH
 @AS_JSON
 def report(path: str, as_json: bool) -> None:
     """Count what came in and what became of it, for the run at PATH."""

@@ -151,6 +151,11 @@ def test_from_a_file_to_a_verified_dataset_and_the_story_of_a_record(curate: Cur
     assert (record["fate"], record["stage"], record["reason"]) == ("dropped", "drop_empty", "no_text")
     assert "reason: no_text\n" in curate("why", output, "none").stdout
     assert "41" not in curate("why", output, "nobody", code=2).stdout
+    counted = json.loads(curate("steps", output, "--global-batch", 2, "--json").stdout)
+    assert counted["steps_per_epoch"] == verified["splits"]["train"]["rows"] // 2
+    assert curate("steps", output, "--global-batch", 2).stdout.startswith(f"{counted['steps']} steps: 1 x ")
+    assert " files of " in curate("fetch", output, folder / "copy").stdout
+    assert json.loads(curate("verify", folder / "copy", "--json").stdout) == verified
     phases = json.loads(curate("plan", "p.yaml", "--json").stdout)["phases"]
     assert phases[0]["units"] == phases[0]["done"] == 1
     (folder / "p.yaml").write_text(RUNNABLE.replace("length: 16", "length: 32"))
