@@ -104,12 +104,9 @@ def run(
     from curate.plan.build import build  # loads pyarrow
 
     plan = build(file, output)
-    from curate.engine.jobs import parse_job  # loads the engine, which a wrong file does not need
-    from curate.engine.places import Place
-    from curate.engine.runner import run as run_plan
+    from curate.api import run as run_plan  # loads the engine, which a wrong file does not need
 
-    share = parse_job(job) if job is not None else None
-    run_plan(plan, place=Place(on=on, workers=workers, job=share, wait=wait), replace=replace)
+    run_plan(plan, on=on, workers=workers, job=job, wait=wait, replace=replace)
 
 
 @commands.command()
@@ -216,3 +213,21 @@ def _lines(record: Mapping[str, Any], indent: str) -> list[str]:
         else:
             lines.append(f"{indent}{key}: {value if isinstance(value, str) else json.dumps(value)}")
     return lines
+
+
+@commands.command()
+@click.argument("name", required=False)
+@AS_JSON
+def stages(name: str | None, as_json: bool) -> None:
+    """List the stages that ship, or show one; NAME may be the import path of your own."""
+    from dataclasses import asdict
+
+    from curate.plan.catalog import find, shipped  # loads pyarrow, and each stage
+    from curate.report.stages import list_text, stage_text
+
+    if name is None:
+        found = shipped()
+        click.echo(json.dumps([asdict(one) for one in found]) if as_json else list_text(found))
+    else:
+        one = find(name)
+        click.echo(json.dumps(asdict(one)) if as_json else stage_text(one))

@@ -119,7 +119,7 @@ def test_importing_curate_gives_load_and_run(folder: Path) -> None:
         [sys.executable, "-c", code], cwd=folder, env=environment(), capture_output=True, text=True, check=False
     )
     assert done.stdout == "small True\n"
-    assert done.stderr.endswith("AttributeError: module 'curate' has no attribute 'lod'\n")
+    assert "AttributeError: module 'curate' has no attribute 'lod'. Did you mean: 'load'?\n" in done.stderr
 
 
 def test_plan_shows_and_writes_nothing(curate: Curate, folder: Path) -> None:

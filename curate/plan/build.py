@@ -49,9 +49,12 @@ class Placed:
 def build(file: str | os.PathLike[str], output: str | None = None) -> Plan:
     """The plan of a pipeline file; `output` stands in for the file's own. Raises PlanError."""
     file = os.fspath(file)
-    table = load(file)
+    return plan_of(load(file), file, Path(os.path.abspath(file)).parent, output)
+
+
+def plan_of(table: Table, file: str, base: Path, output: str | None) -> Plan:
+    """The plan of a pipeline's values; relative paths begin at the folder `base`. Raises PlanError."""
     _check_grammar(table)
-    base = Path(os.path.abspath(file)).parent
     converter = Converter(AssetFinder(base).find)
     keys = converter.build(PipelineKeys, table, of=PIPELINE, skip=("curate", "documents"), noun="key")
     refuse_unbuilt(keys, table)
@@ -181,7 +184,7 @@ def _check_names(chains: Iterable[Sequence[Placed]], taken: set[str]) -> None:
             is_other = name in here or other.step.key != placed.step.key or isinstance(placed.step.stage, Exchange)
             if other is not placed and is_other:
                 raise placed.place.error(
-                    f"two steps are named {name!r} (the other on line {other.place.line}); set another with 'name:'"
+                    f"two steps are named {name!r} (the other on {other.place.within}); set another with 'name:'"
                 )
             here[name] = placed
             known.setdefault(name, placed)

@@ -81,7 +81,7 @@ def source_chains(nodes: Mapping[str, Node], wanted: tuple[Scalar, ...]) -> list
     for use, _, node in uses:
         if use.text in child:
             raise use.place.error(
-                f"node {use.text!r} is used twice (also on line {places[use.text].line}): "
+                f"node {use.text!r} is used twice (also on {places[use.text].within}): "
                 "its documents would be in the dataset twice"
             )
         child[use.text], places[use.text] = node, use.place

@@ -20,14 +20,20 @@ MAX_MESSAGE = 2000  # characters; a value of the file may be longer
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a file, as the user named the file."""
+    """A line of a file, as the user named the file; line 0: what has no lines, and `file` says what it is."""
 
     file: str
     line: int
 
+    @property
+    def within(self) -> str:
+        """The place as said within its file."""
+        return f"line {self.line}" if self.line else self.file
+
     def error(self, message: str) -> PlanError:
         """A one-line PlanError that begins with the place."""
-        return PlanError(f"{self.file}:{self.line}: {' '.join(message.split())[:MAX_MESSAGE]}")
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return PlanError(f"{where}: {' '.join(message.split())[:MAX_MESSAGE]}")
 
 
 @dataclass(frozen=True)
@@ -168,7 +174,7 @@ class _Values:
             if not isinstance(key, Scalar) or key.is_null:
                 raise key.place.error(f"a key must be a word, not {describe(key)}")
             if key.text in keys:
-                raise key.place.error(f"duplicate key {key.text!r}; first on line {keys[key.text].line}")
+                raise key.place.error(f"duplicate key {key.text!r}; first on {keys[key.text].within}")
             keys[key.text] = key.place
             values[key.text] = self.value(value_node, depth + 1)
         return Table(self._place(node), values, keys)

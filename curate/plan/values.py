@@ -74,7 +74,7 @@ class Converter:
                 raise wrong(value, name, of, "a mapping")
             return self.build(wanted, value, of=_inside(of, name), noun="key")
         if not isinstance(value, Scalar):
-            raise wrong(value, name, of, _noun(wanted, name))
+            raise wrong(value, name, of, noun_of(wanted, name))
         return self._scalar(value, wanted, name=name, of=of)
 
     def _optional(self, value: Value, wanted: Any, *, name: str, of: str) -> Any:
@@ -152,7 +152,8 @@ def _construct(cls: type[T], options: dict[str, Any], table: Table, of: str) -> 
         raise place.error(f"{of}: {error}") from None
 
 
-def _noun(wanted: Any, name: str) -> str:
+def noun_of(wanted: Any, name: str) -> str:
+    """What one value of this type is called, with the choices where there are some."""
     if get_origin(wanted) is Literal:
         return _one_of(get_args(wanted))
     if isinstance(wanted, type) and issubclass(wanted, StrEnum):
@@ -198,7 +199,7 @@ def _integer(value: Scalar, name: str, of: str) -> int:
     else:
         amount = _amount(value, name)
         if amount is None or amount != int(amount):
-            raise wrong(value, name, of, _noun(int, name))
+            raise wrong(value, name, of, noun_of(int, name))
         number = int(amount)
     if abs(number) > MAX_INTEGER:
         raise value.place.error(f"{name} of {of} is beyond 64 bits: {value.text}")
@@ -211,7 +212,7 @@ def _number(value: Scalar, name: str, of: str) -> float:
     else:
         amount = _amount(value, name)
         if amount is None:
-            raise wrong(value, name, of, _noun(float, name))
+            raise wrong(value, name, of, noun_of(float, name))
         number = amount
     if not math.isfinite(number):
         raise value.place.error(f"{name} of {of} is too large: {value.text[:80]}")

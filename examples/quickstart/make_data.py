@@ -16,6 +16,7 @@ from typing import Any
 
 import zstandard
 
+from examples.quickstart.make_citations import read_citations, write_citations
 from examples.quickstart.make_pages import (
     CC_BY,
     Page,
@@ -156,9 +157,12 @@ def copy_files(sources: Path) -> None:
     (folder / "LICENSE").write_bytes((sources / "tokenizers/mistral_v1.LICENSE").read_bytes())
 
 
-def write_table(articles: list[Article], pages: list[Page], general: list[dict[str, Any]]) -> None:
+def write_table(
+    articles: list[Article], citations: list[Article], pages: list[Page], general: list[dict[str, Any]]
+) -> None:
     """sources.tsv: one line a text, with its origin and licence."""
     rows = [("pmc", row["title"], origin_of(row), license_of(raw)) for row, raw in articles]
+    rows += [("medline", row["title"], origin_of(row), license_of(raw)) for row, raw in citations]
     rows += [("web", page.title, page.origin, page.license) for page in pages]
     rows += [("general", row.get("title") or str(row["year"]), row["id"], "public domain") for row in general]
     lines = ["folder\ttitle\torigin\tlicense", *("\t".join(" ".join(cell.split()) for cell in row) for row in rows)]
@@ -172,7 +176,7 @@ def main() -> None:
     sources: Path = parser.parse_args().sources
 
     articles = eligible_articles(sources / "pubmed/jats")
-    shipped, rendered = articles[0:132:3], articles[1:85:3]
+    shipped, rendered, cited = articles[0:132:3], articles[1:85:3], articles[2:122:3]
     messages = {row["year"]: row for row in jsonl(sources / "text/state_of_the_union.jsonl.xz")}
     declaration = {row["code"]: row for row in jsonl(sources / "text/udhr2_langid_gold.jsonl.xz")}
     wiki = "text/wikipedia_dump_samples/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
@@ -188,10 +192,12 @@ def main() -> None:
     stories = [row for row in jsonl(sources / "text/books_public_domain.jsonl.xz") if row["title"] in STORIES]
 
     write_articles(shipped, num_loose=8)
+    citations = read_citations(sources / "pubmed/medline")
+    write_citations(HERE / "medline", citations, [row for row, _ in shipped], [row for row, _ in cited])
     write_warcs(pages, speeches)
     write_general(general, stories)
     copy_files(sources)
-    write_table(shipped, pages + speeches, general + stories)
+    write_table(shipped, cited, pages + speeches, general + stories)
 
 
 if __name__ == "__main__":

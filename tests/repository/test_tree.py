@@ -34,7 +34,7 @@ HOSTS = re.compile(
     re.I,
 )
 # Inputs that others wrote are kept as they are.
-WRITTEN_BY_OTHERS = re.compile(r"examples/[^/]+/(?:pmc|web|general|tokenizer)/|examples/.*\.tsv$")
+WRITTEN_BY_OTHERS = re.compile(r"examples/[^/]+/(?:pmc|medline|web|general|tokenizer)/|examples/.*\.tsv$")
 
 
 @pytest.fixture(scope="module")
