@@ -5,6 +5,7 @@ What the commands call is imported inside them: `curate --help` and a wrong file
 
 import json
 import os
+import shlex
 import signal
 import sys
 import traceback
@@ -231,3 +232,14 @@ def stages(name: str | None, as_json: bool) -> None:
     else:
         one = find(name)
         click.echo(json.dumps(asdict(one)) if as_json else stage_text(one))
+
+
+@commands.command()
+@click.argument("folder", metavar="DIR")
+@click.option("--recipe", metavar="NAME", help="Which pipeline to begin with; without it, the list of them.")
+def init(folder: str, recipe: str | None) -> None:
+    """Write a commented pipeline.yaml into DIR, to point at your own data."""
+    from curate.recipes import write_recipe
+
+    path = write_recipe(folder, recipe)
+    click.echo(f"wrote {path}: change the lines marked <-, then\n  curate plan {shlex.quote(str(path))}")

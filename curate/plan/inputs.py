@@ -142,7 +142,7 @@ def _nothing(pattern: Pattern) -> str:
         return f"{pattern.text!r} does not exist"
     if pattern.folder.startswith(S3):
         return f"no object matches {pattern.text!r}"
-    missing = "" if os.path.isdir(pattern.folder) else "; the folder that it begins with does not exist"
+    missing = "" if os.path.isdir(pattern.folder) else f"; there is no folder {pattern.folder!r}"
     return f"no file matches {pattern.text!r}{missing}"
 
 

@@ -265,7 +265,7 @@ PATHS = [
     Malformed("folder with a slash", "[notes/a.txt, notes/b.txt]", "notes/",
               ":14: 'notes/' is a folder; write 'notes/*' for the files in it, 'notes/**' for all below it"),
     Malformed("folder of a pattern", "data/*.txt", "dat/*.txt",
-              ":6: no file matches 'dat/*.txt'; the folder that it begins with does not exist"),
+              ":6: no file matches 'dat/*.txt'; there is no folder '{folder}/dat'"),
     Malformed("parent after a wildcard", "data/*.txt", "dat*/../*.txt",
               ":6: 'dat*/../*.txt': '..' after a wildcard is not allowed"),
     Malformed("scheme", "data/*.txt", "https://host/x.txt",
