@@ -35,6 +35,11 @@ def ledger_name(index: int, sha256: str) -> str:
     return f"part-{index:05d}.{sha256}.parquet"
 
 
+def names_name(index: int, sha256: str) -> str:
+    """File name of a part of the index of names."""
+    return f"names-{index:05d}.{sha256}.parquet"
+
+
 def encode_rows(rows: Ints, dtype: str) -> bytes:
     """Rows (num_rows, length) as headerless little-endian tokens.
 
@@ -111,6 +116,16 @@ def ledger_schema() -> Any:
     return pa.schema(
         [*record, *fates, ("kept_id", pa.binary(16)), ("numbers", pa.map_(pa.string(), pa.float64())), *where]
     )
+
+
+def names_schema() -> Any:
+    """Arrow schema of the index of names: one line a (name, record), sorted by (key, id).
+
+    `key` is `curate.core.hashing.name_key` of a form that `curate.core.names` gives of the name.
+    """
+    import pyarrow as pa
+
+    return pa.schema([("key", pa.uint64()), ("id", pa.binary(16))])
 
 
 REPETITIVE = ["row", "length", "document_tokens", "group", "source", "language", "license", "date", "kind"]

@@ -15,6 +15,7 @@ from manifests.shape import MANIFEST_SHAPE, POINTER_SHAPE, Json, misshapen
 
 POINTER = "MANIFEST"
 SCHEMA = "curate.dataset/1"
+MAX_REPEATED = 100  # keys that are named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +78,25 @@ def _differences(pointer: Json, found: Json) -> list[str]:
 def _parse(data: bytes, shape: Json) -> tuple[Json, list[str]]:
     """The object in `data` and how it differs from `shape`."""
     try:
-        value = json.loads(data)
+        repeated: list[str] = []
+        value = json.loads(data, object_pairs_hook=lambda pairs: _object(pairs, repeated))
     except ValueError as error:
         return {}, [f"expected JSON, found {error}"]
     if not isinstance(value, dict):
         return {}, [f"expected an object, found {type(value).__name__}"]
     if shape is MANIFEST_SHAPE:
         _refuse_other_schema(value.get("schema"))
-    return value, list(misshapen(value, shape))
+    return value, [*repeated, *misshapen(value, shape)]
+
+
+def _object(pairs: list[tuple[str, Any]], repeated: list[str]) -> Json:
+    """An object; a key that stands in it twice is a fault, as readers differ in which value they take."""
+    value: Json = {}
+    for key, item in pairs:
+        if key in value and len(repeated) < MAX_REPEATED:
+            repeated.append(f"key {key!r}: expected once in an object, found again")
+        value[key] = item
+    return value
 
 
 def _refuse_other_schema(schema: Any) -> None:

@@ -26,6 +26,7 @@ _RECORDS = {"in": int, "kept": int, "dropped": int, "merged": int, "quarantined"
 _BYTES = {"stored": int, "content": int, "records": int, "framing": int, "skipped": int, "lost": int}
 _EXPORT = {"files": [{**_FILE, "rows": int}], "state": dict, "info": dict}  # of one split
 _PART = {**_FILE, "rows": int, "first_id": "id", "last_id": "id"}
+_NAMES_PART = {**_FILE, "rows": int, "first_key": "id", "last_key": "id"}
 MANIFEST_SHAPE: Json = {
     "schema": str,
     "dataset_id": str,
@@ -48,6 +49,7 @@ MANIFEST_SHAPE: Json = {
         "sent": int, "in_rows": int, "not_needed": int, "tail": int, "merged": int, "quarantined": int, "repeated": int,
     },
     "ledger": {"rows": int, "parts": [_PART]},
+    "names": {"rows": int, "parts": [_NAMES_PART]},
     "exports": {"*": {"*": _EXPORT}},
     "pipeline": dict,
     "sums": [{"name": str, "left": [str], "right": [str]}],

@@ -19,6 +19,7 @@ def sum_rules() -> list[Json]:
         ("every record has one fate", ["records.in"], [f"records.{fate}" for fate in FATES]),
         ("every record is in the ledger or counted only", ["records.in"], ["ledger.rows", "counted_only"]),
         ("ledger parts", ["ledger.rows"], ["ledger.parts.*.rows"]),
+        ("parts of the index of names", ["names.rows"], ["names.parts.*.rows"]),
         ("drops have reasons", ["records.dropped"], ["drops.*.*"]),
         ("merges have reasons", ["records.merged"], ["merged.*.*"]),
         ("quarantined records have reasons", ["records.quarantined"], ["quarantined.*.*"]),

@@ -7,13 +7,13 @@ counted again. Memory holds one shard's document table, a few MB of rows and one
 from collections import Counter
 from fractions import Fraction
 
-from curate.core.errors import PlanError
 from curate.core.storage import open_storage
 from manifests.exports.hf_verify import verify_hf
 from manifests.ids import PIECE, Buckets, compare_ids, piece_records
 from manifests.layout import split_digest, token_dtype
 from manifests.ledger import Fate, recount_ledger
 from manifests.manifest import Dataset, find_dataset
+from manifests.names import verify_names
 from manifests.problems import Problems
 from manifests.shape import Json
 from manifests.shard import Counts, recount_shard
@@ -26,16 +26,13 @@ def verify(url: str) -> Json:
     """`{"ok", "problems", "splits": {name: {"rows", "tokens", "digest", "rows_by_group"}}}` of a dataset.
 
     Each problem is one line that names file, expected and found. The digest of a split is null where
-    its files could not be read. Raises: PlanError for a URL of an unknown kind; StorageError where
-    storage does not answer.
+    its files could not be read. Raises: PlanError where no dataset is finished there, or another
+    version of curate wrote it; StorageError where storage does not answer.
     """
     storage = open_storage(url)
     problems = Problems()
     splits: Json = {}
-    try:
-        dataset, faults = find_dataset(storage)
-    except PlanError as error:
-        dataset, faults = None, [f"MANIFEST: {error}"]
+    dataset, faults = find_dataset(storage)
     problems.lines.extend(faults)
     if dataset is not None:
         splits = _verify(dataset, problems)
@@ -55,8 +52,11 @@ def _verify(dataset: Dataset, problems: Problems) -> Json:
         else:
             _check_ids(dataset, names, pieces, problems)
     if records is not None:
+        verify_names(dataset, problems)
+    if records is not None:
         _check_records(dataset.manifest, records, problems)
     _check_mix(dataset.manifest, found, problems)
+    _check_pipeline(dataset.manifest, problems)
     verify_hf(dataset, problems)
     _check_sums(dataset.manifest, problems)
     return found
@@ -72,6 +72,22 @@ def _check_mix(manifest: Json, found: Json, problems: Problems) -> None:
             rows = round(Fraction(repr(share)) * train["rows"])
             name = group.get("name")
             problems.expect(FILE, f"train rows of {name}, {share} of all", rows, train["rows_by_group"].get(name, 0))
+
+
+def _check_pipeline(manifest: Json, problems: Problems) -> None:
+    """What the manifest says twice: of the dataset, and of the pipeline that made it."""
+    pipeline, layout, tokenizer = manifest["pipeline"], manifest["format"], manifest["tokenizer"]
+    rows = pipeline.get("rows")
+    twice = [(pipeline, "seed", "seed", manifest["seed"])]
+    if isinstance(rows, dict):
+        twice += [(rows, "rows.length", "length", layout["row_length"])]
+        twice += [(rows, "rows.per_shard", "per_shard", layout["rows_per_shard"])]
+        twice += [(rows, "rows.tokenizer", "tokenizer", tokenizer["sha256"])]
+        twice += [(rows, f"rows.{name}", name, layout[name]) for name in ("bos", "eos")]
+        twice += [(rows, f"rows.{k}", k, tokenizer[k]) for k in ("vocab_size", "bos_id", "eos_id", "probe_sha256")]
+    for table, at, name, stated in twice:
+        if name in table:
+            problems.expect(FILE, f"pipeline.{at}", stated, table[name])
 
 
 def _check_ids(dataset: Dataset, names: list[str], pieces: Buckets, problems: Problems) -> None:

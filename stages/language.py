@@ -1,7 +1,7 @@
 """Language identification, and the choice of languages."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -72,6 +72,7 @@ class KeepLanguages(Filter):
     version: ClassVar[int] = 1
     reads: ClassVar[tuple[str, ...]] = ("language", "language_score")
     reasons: ClassVar[tuple[str, ...]] = ("language", "language_score")
+    limits: ClassVar[Mapping[str, tuple[str, str]]] = {"language_score": ("language_score", "min_score")}
 
     languages: tuple[str, ...]  # as the model spells them: `en`, not `EN` or `English`
     min_score: float = 0.65  # Penedo et al. 2023 (RefinedWeb), section 3.1; kept by FineWeb

@@ -1,6 +1,6 @@
 """Rules of thumb that tell prose from the rest of the web."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,6 +8,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from curate.core.stage import Filter, first_reason
+
+# Reason -> the column that is held against the option; in the order in which rules are tried.
+LIMITS: Mapping[str, tuple[str, str]] = {
+    "too_few_words": ("num_words", "min_words"),
+    "too_many_words": ("num_words", "max_words"),
+    "short_words": ("mean_word_length", "min_mean_word_length"),
+    "long_words": ("mean_word_length", "max_mean_word_length"),
+    "hashes": ("hash_word_ratio", "max_hash_word_ratio"),
+    "ellipses": ("ellipsis_word_ratio", "max_ellipsis_word_ratio"),
+    "bullet_lines": ("bullet_line_share", "max_bullet_line_share"),
+    "ellipsis_lines": ("ellipsis_line_share", "max_ellipsis_line_share"),
+    "few_alphabetic_words": ("alphabetic_word_share", "min_alphabetic_word_share"),
+    "few_stop_words": ("num_stop_words", "min_stop_words"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,28 +37,9 @@ class GopherQuality(Filter):
     """
 
     version: ClassVar[int] = 1
-    reads: ClassVar[tuple[str, ...]] = (
-        "num_words",
-        "mean_word_length",
-        "hash_word_ratio",
-        "ellipsis_word_ratio",
-        "bullet_line_share",
-        "ellipsis_line_share",
-        "alphabetic_word_share",
-        "num_stop_words",
-    )
-    reasons: ClassVar[tuple[str, ...]] = (
-        "too_few_words",
-        "too_many_words",
-        "short_words",
-        "long_words",
-        "hashes",
-        "ellipses",
-        "bullet_lines",
-        "ellipsis_lines",
-        "few_alphabetic_words",
-        "few_stop_words",
-    )
+    reads: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys(column for column, _ in LIMITS.values()))
+    reasons: ClassVar[tuple[str, ...]] = tuple(LIMITS)
+    limits: ClassVar[Mapping[str, tuple[str, str]]] = LIMITS
 
     min_words: int = 50
     max_words: int = 100_000
@@ -62,18 +57,8 @@ class GopherQuality(Filter):
         return self._judge
 
     def _judge(self, batch: pa.RecordBatch) -> pa.Array:
-        column = batch.column
-        return first_reason(
-            {
-                "too_few_words": pc.less(column("num_words"), self.min_words),
-                "too_many_words": pc.greater(column("num_words"), self.max_words),
-                "short_words": pc.less(column("mean_word_length"), self.min_mean_word_length),
-                "long_words": pc.greater(column("mean_word_length"), self.max_mean_word_length),
-                "hashes": pc.greater(column("hash_word_ratio"), self.max_hash_word_ratio),
-                "ellipses": pc.greater(column("ellipsis_word_ratio"), self.max_ellipsis_word_ratio),
-                "bullet_lines": pc.greater(column("bullet_line_share"), self.max_bullet_line_share),
-                "ellipsis_lines": pc.greater(column("ellipsis_line_share"), self.max_ellipsis_line_share),
-                "few_alphabetic_words": pc.less(column("alphabetic_word_share"), self.min_alphabetic_word_share),
-                "few_stop_words": pc.less(column("num_stop_words"), self.min_stop_words),
-            }
-        )
+        failed = {}
+        for reason, (column, option) in LIMITS.items():
+            breaks = pc.less if option.startswith("min_") else pc.greater
+            failed[reason] = breaks(batch.column(column), getattr(self, option))
+        return first_reason(failed)

@@ -27,5 +27,9 @@ def manifest_of(output: str | Path) -> dict[str, Any]:
 def runs_of(output: str | Path) -> list[dict[str, dict[str, int]]]:
     """The units that each run of an output ran and reused, by phase, oldest run first."""
     storage = open_storage(str(output))
-    runs = [json.loads(storage.read(stored.key)) for stored in storage.list("runs/")]
+    runs = [
+        json.loads(storage.read(stored.key))
+        for stored in storage.list("runs/")
+        if not stored.key.endswith(".begin.json")
+    ]
     return [one["units"] for one in sorted(runs, key=lambda one: one["started"])]

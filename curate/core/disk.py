@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from curate.core.errors import StorageError, one_line
 
+TEMPORARY = ".tmp"  # ends the names of files that are being written
 PRIVATE = ".curate-"  # begins the names of our own temporary and lock files, which `walk` leaves out
 
 _LOCK = f"{PRIVATE}lock"
@@ -28,7 +29,7 @@ def written(path: str, data: bytes | memoryview) -> Iterator[str]:
     """A temporary file in the folder of `path` (created if need be) that holds `data`, on disk; removed afterwards."""
     folder = os.path.dirname(path)
     make_folder(folder)
-    temporary = os.path.join(folder, f"{PRIVATE}{secrets.token_hex(12)}.tmp")
+    temporary = os.path.join(folder, f"{PRIVATE}{secrets.token_hex(12)}{TEMPORARY}")
     try:
         with open(temporary, "xb", buffering=0) as file:
             rest = memoryview(data).cast("B")
@@ -95,27 +96,30 @@ def sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
-def walk(root: str, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+def walk(root: str, prefix: str, *, temporary: bool = False) -> Iterator[tuple[str, os.stat_result]]:
     """Regular files below `root` whose key (path below it) starts with `prefix`, in order of keys.
 
+    With `temporary`, those that are being written, or were when their process died, and no others.
     Follows symbolic links, but none that leads back to a folder it is in. No recursion, so any depth.
     Raises StorageError for a link that leads nowhere and for names that are not UTF-8.
     """
-    stack = [_open_folder(root, prefix.rpartition("/")[0], prefix, ())]
+    stack = [_open_folder(root, prefix.rpartition("/")[0], prefix, (), temporary)]
     while stack:
         identities, keys = stack[-1]
         key = next(keys, None)
         if key is None:
             stack.pop()
         elif key.endswith("/"):
-            stack.append(_open_folder(root, key[:-1], prefix, identities))
+            stack.append(_open_folder(root, key[:-1], prefix, identities, temporary))
         else:
             status = _look_at(os.path.join(root, key))
             if status and stat.S_ISREG(status.st_mode):
                 yield key, status
 
 
-def _open_folder(root: str, folder: str, prefix: str, above: _Identities) -> tuple[_Identities, Iterator[str]]:
+def _open_folder(
+    root: str, folder: str, prefix: str, above: _Identities, temporary: bool
+) -> tuple[_Identities, Iterator[str]]:
     """The identities with this folder's, and the keys in it that can match, folders with a final slash."""
     path = os.path.join(root, folder) if folder else root
     try:
@@ -124,13 +128,18 @@ def _open_folder(root: str, folder: str, prefix: str, above: _Identities) -> tup
         if identity in above:
             return above, iter(())
         with os.scandir(path) as entries:
-            keys = [_key(folder, entry) for entry in entries if not entry.name.startswith(PRIVATE)]
+            keys = [_key(folder, entry) for entry in entries if _is_meant(entry, temporary)]
     except (FileNotFoundError, NotADirectoryError):  # nothing there, or removed meanwhile
         return above, iter(())
     except OSError as error:
         raise failure("list", path, error) from error
     # No name holds a slash, so that names with the slash of a folder sort as the whole keys do.
     return (*above, identity), iter(sorted(k for k in keys if k.startswith(prefix) or prefix.startswith(k)))
+
+
+def _is_meant(entry: os.DirEntry[str], temporary: bool) -> bool:
+    is_private = entry.name.startswith(PRIVATE)
+    return entry.is_dir() or (is_private and entry.name.endswith(TEMPORARY)) if temporary else not is_private
 
 
 def _key(folder: str, entry: os.DirEntry[str]) -> str:

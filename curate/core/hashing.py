@@ -29,6 +29,11 @@ def record_id(reader: str, native: bytes | str) -> bytes:
     return hashlib.sha256(reader.encode("ascii") + b"\0" + raw).digest()[:ID_BYTES]
 
 
+def name_key(name: str) -> int:
+    """A uniform 64-bit number for a name by which people ask for a record; see curate.core.names."""
+    return int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+
+
 def order_key(seed: int, *parts: bytes) -> int:
     """A uniform 64-bit number that depends on (seed, parts) alone.
 

@@ -106,7 +106,7 @@ class S3Storage(Storage):
             for page in pages.paginate(Bucket=self.bucket, Prefix=self.base + prefix):
                 for item in page.get("Contents", ()):
                     if item["Size"] or not item["Key"].endswith("/"):
-                        found.append(Stored(item["Key"][len(self.base) :], item["Size"], _tag(item)))
+                        found.append(Stored(item["Key"][len(self.base) :], item["Size"], _tag(item), _modified(item)))
         except (boto.ClientError, boto.BotoCoreError) as error:
             raise self._failure("list", prefix, error) from None
         found.sort(key=lambda stored: stored.key)
@@ -120,7 +120,7 @@ class S3Storage(Storage):
             if _status(error) != 404:
                 raise self._failure("look at", key, error) from None
         else:
-            return Stored(key, head["ContentLength"], _tag(head))
+            return Stored(key, head["ContentLength"], _tag(head), _modified(head))
         self._require_bucket(key)
         return None
 
@@ -339,6 +339,11 @@ def _see_bucket(client: Any, bucket: str) -> None:
 
 def _tag(answer: Any) -> str:
     return str(answer.get("ETag", "")).strip('"')
+
+
+def _modified(answer: Any) -> float:
+    moment = answer.get("LastModified")
+    return float(moment.timestamp()) if moment else 0.0
 
 
 def _status(error: Exception) -> int:

@@ -179,6 +179,8 @@ class Filter(Stage):
 
     reads: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = ()
+    # Reason -> (column, option) where the reason holds a stored number against an option: `curate why` shows both.
+    limits: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     def columns_read(self) -> tuple[str, ...]:
         """The columns that must exist; depends on options where a stage overrides it."""

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from curate.core import disk
@@ -32,6 +32,7 @@ class Stored:
     key: str  # below the storage's url
     size: int  # bytes
     tag: str  # changes with the content: ETag without quotes (S3) or mtime_ns in decimal (local)
+    modified: float = field(default=0.0, compare=False)  # seconds since 1970 by the storage's clock; for people
 
 
 class ObjectFile(io.RawIOBase):
@@ -113,6 +114,10 @@ class Storage(abc.ABC):
     def list(self, prefix: str = "") -> Iterator[Stored]:
         """All objects whose key starts with `prefix` (any string), in order of their code points."""
 
+    def list_temporary(self) -> Iterator[Stored]:
+        """Files that writes left behind which were cut short, or that are being written; `list` hides them."""
+        return iter(())
+
     @abc.abstractmethod
     def stat(self, key: str) -> Stored | None:
         """What is stored under `key`, or None."""
@@ -184,7 +189,11 @@ class LocalStorage(Storage):
         """Regular files, through symbolic links that are no loops. Raises StorageError for a broken link."""
         if "/" in prefix:
             self._path(prefix.rpartition("/")[0])
-        return (Stored(key, status.st_size, str(status.st_mtime_ns)) for key, status in disk.walk(self.url, prefix))
+        return (_stored(key, status) for key, status in disk.walk(self.url, prefix))
+
+    def list_temporary(self) -> Iterator[Stored]:
+        """See `Storage.list_temporary`."""
+        return (_stored(key, status) for key, status in disk.walk(self.url, "", temporary=True))
 
     def stat(self, key: str) -> Stored | None:
         """Regular files only."""
@@ -195,7 +204,7 @@ class LocalStorage(Storage):
             return None
         except OSError as error:
             raise disk.failure("look at", path, error) from error
-        return Stored(key, status.st_size, str(status.st_mtime_ns)) if stat.S_ISREG(status.st_mode) else None
+        return _stored(key, status) if stat.S_ISREG(status.st_mode) else None
 
     def read(self, key: str, offset: int = 0, length: int | None = None) -> bytes:
         """See `Storage.read`."""
@@ -249,6 +258,10 @@ class LocalStorage(Storage):
         if "\0" in key or not {"", ".", ".."}.isdisjoint(key.split("/")):
             raise StorageError(f"not a key below {one_line(self.url)}: {key!r}")
         return os.path.join(self.url, key)
+
+
+def _stored(key: str, status: os.stat_result) -> Stored:
+    return Stored(key, status.st_size, str(status.st_mtime_ns), status.st_mtime)
 
 
 class LocalFile(ObjectFile):

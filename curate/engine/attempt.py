@@ -6,6 +6,7 @@ from curate.engine.context import Context
 from curate.engine.exports import run_hf
 from curate.engine.keepers import run_keepers
 from curate.engine.ledger_parts import run_ledger
+from curate.engine.names import run_names
 from curate.engine.pack import run_pack, run_tails
 from curate.engine.receipt import Receipt, Result, commit
 from curate.engine.rounds import run_round
@@ -31,6 +32,7 @@ TASKS: dict[str, Callable[[Context, Unit], Result]] = {
     "hf": run_hf,
     "keepers": run_keepers,
     "ledger": run_ledger,
+    "names": run_names,
 }
 
 

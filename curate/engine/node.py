@@ -27,11 +27,9 @@ class Expected:
 
 def expected_of(plan: Plan) -> Expected:
     """What a node must have to run `plan` as this process would."""
-    stages = [stage for one in plan.sources for stage in (one.reader, *(step.stage for step in one.steps))]
-    assets = {plan.rows.tokenizer, *(asset for stage in stages for asset in assets_of(stage))}
     return Expected(
         versions=versions_of([*ENGINE_LIBRARIES, *libraries_of(plan.description)]),
-        assets=tuple(sorted(assets, key=lambda asset: asset.location)),
+        assets=assets_of_plan(plan),
     )
 
 
@@ -80,6 +78,13 @@ def libraries_of(description: Any) -> Iterator[str]:
     elif isinstance(description, list):
         for item in description:
             yield from libraries_of(item)
+
+
+def assets_of_plan(plan: Plan) -> tuple[Asset, ...]:
+    """All files that a plan loads, by location."""
+    stages = [stage for one in plan.sources for stage in (one.reader, *(step.stage for step in one.steps))]
+    assets = {plan.rows.tokenizer, *(asset for stage in stages for asset in assets_of(stage))}
+    return tuple(sorted(assets, key=lambda asset: asset.location))
 
 
 def assets_of(value: Any) -> Iterator[Asset]:

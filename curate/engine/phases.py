@@ -159,7 +159,7 @@ def byte_counts(source: Source, seal: Seal) -> dict[str, int]:
 
 def seal_name(phase: str, units: list[Unit]) -> str:
     """The name of the seal of a phase: what it set out to do."""
-    return digest([phase, [unit.key for unit in units]])
+    return digest([phase, [unit.key for unit in units]])  # phase_list computes it, too
 
 
 def total(seals: Iterable[Seal], fact: str) -> int:

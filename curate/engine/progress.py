@@ -16,11 +16,13 @@ from curate import __version__
 from curate.core.errors import WaitingError
 from curate.core.hashing import canonical_json
 from curate.core.storage import Storage
+from curate.engine.node import assets_of_plan
 from curate.engine.receipt import Receipt
 from curate.engine.units import Unit
 from curate.plan.plan import Plan
 
 SECONDS_BETWEEN_LINES = 10.0
+BEGIN = ".begin.json"  # ends the name of what a run says when it begins
 
 
 class Progress:
@@ -36,6 +38,10 @@ class Progress:
         self._total = self._done = 0
         self._last_line = time.monotonic()
         self._status = "stopped"
+        self._name = f"runs/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self._started))}-{secrets.token_hex(4)}"
+        self._has_begun = False
+        self._phase_began = self._started
+        self._phase_seconds: dict[str, float] = {}
 
     def __enter__(self) -> "Progress":
         return self
@@ -48,8 +54,7 @@ class Progress:
             if error is not None:
                 self._status = "waiting" if isinstance(error, WaitingError) else "failed"
             facts = self._facts(f"{type(error).__name__}: {error}" if error else None)
-            name = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._started))
-            self._storage.put(f"runs/{name}-{secrets.token_hex(4)}.json", canonical_json(facts))
+            self._storage.put(f"{self._name}.json", canonical_json(facts))
 
     def say(self, text: str) -> None:
         """One line."""
@@ -58,6 +63,10 @@ class Progress:
 
     def begin(self, units: list[Unit], missing: list[Unit]) -> None:
         """Units that are needed, and those of them that must run."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._storage.put(f"{self._name}{BEGIN}", canonical_json(self._begin_facts()))
+        self._phase_began = time.time()
         self._reused.update(Counter(unit.phase for unit in units) - Counter(unit.phase for unit in missing))
         self._total, self._done = len(missing), 0
         if units:
@@ -69,6 +78,7 @@ class Progress:
         """A unit ended."""
         self._ran[receipt["phase"]] += 1
         self._done += 1
+        self._phase_seconds[receipt["phase"]] = time.time() - self._phase_began
         is_terminal = self._stream.isatty()
         if time.monotonic() - self._last_line < (0.2 if is_terminal else SECONDS_BETWEEN_LINES):
             return
@@ -97,6 +107,17 @@ class Progress:
         if self._stream.isatty():
             print("\r\x1b[2K", end="", file=self._stream)
 
+    def _begin_facts(self) -> dict[str, Any]:
+        """What is known when a run begins; places among it, which no byte of the dataset may hold."""
+        return {
+            "plan_id": self._plan.plan_id,
+            "started": self._started,
+            "host": platform.node(),
+            "file": self._plan.file,
+            "roots": {source.name: source.root for source in self._plan.sources},
+            "assets": {asset.sha256: asset.location for asset in assets_of_plan(self._plan)},
+        }
+
     def _facts(self, error: str | None) -> dict[str, Any]:
         phases = sorted(self._ran.keys() | self._reused.keys())
         return {
@@ -108,5 +129,6 @@ class Progress:
             "host": platform.node(),
             "curate": __version__,
             "python": platform.python_version(),
+            "phase_seconds": self._phase_seconds,
             "units": {name: {"ran": self._ran[name], "reused": self._reused[name]} for name in phases},
         }

@@ -49,6 +49,7 @@ class Sealed:
     shards: Seal
     hf: Seal
     ledger: Seal
+    names: Seal
 
     @property
     def all_passes(self) -> list[Seal]:
@@ -136,6 +137,10 @@ def build(plan: Plan, dataset: str, sealed: Sealed) -> dict[str, Any]:
             "rows": total([sealed.ledger], "rows"),
             "parts": [_ledger_part(unit) for unit in sealed.ledger["units"]],
         },
+        "names": {
+            "rows": total([sealed.names], "rows"),
+            "parts": [_names_part(unit) for unit in sealed.names["units"]],
+        },
         "exports": exports_of(plan, dataset, sealed.hf),
         "pipeline": pipeline(plan),
         "sums": sum_rules(),
@@ -204,6 +209,11 @@ def _file(unit: dict[str, Any], role: str) -> dict[str, Any]:
 def _ledger_part(unit: dict[str, Any]) -> dict[str, Any]:
     facts = unit["facts"]
     return _file(unit, "ledger") | {name: facts.get(name) for name in ("rows", "first_id", "last_id")}
+
+
+def _names_part(unit: dict[str, Any]) -> dict[str, Any]:
+    facts = unit["facts"]
+    return _file(unit, "index") | {name: facts.get(name) for name in ("rows", "first_key", "last_key")}
 
 
 def _sum_maps(maps: Iterable[dict[str, int]]) -> dict[str, int]:

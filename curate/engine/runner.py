@@ -1,7 +1,7 @@
 """Running a plan: phase after phase, the units whose receipt is missing, then the manifest.
 
     documents (a phase a source) -> for each exchange: its rounds, then the next pass over the documents
-        -> pack (a unit a bucket) -> tails -> shards -> exports -> ledger -> manifest
+        -> pack (a unit a bucket) -> tails -> shards -> exports -> ledger, names -> manifest
 
 A finished phase is sealed by one object, and later phases read only that. Everything that counts
 lies in storage, so a run that was killed anywhere goes on where its receipts end.
@@ -16,8 +16,10 @@ from curate.engine.exports import hf_units
 from curate.engine.keepers import keeper_units
 from curate.engine.ledger import first_quarantined
 from curate.engine.local import Executor
+from curate.engine.names import name_units
 from curate.engine.output import claim
 from curate.engine.passes import exchanges, passes
+from curate.engine.phase_list import record_phase
 from curate.engine.places import Place, open_place
 from curate.engine.programs import Program
 from curate.engine.progress import Progress
@@ -51,6 +53,7 @@ class Run:
         self._plan = context.plan
         self._executor = executor
         self._progress = progress
+        self._num_phases = 0
 
     def finish(self, units: dict[str, list[Unit]]) -> None:
         """All phases, then the manifest."""
@@ -72,7 +75,8 @@ class Run:
         passes = [seal for seals in done.values() for seal in seals]
         seals = [*passes, *packed, shards, unused, *self._keepers(passes)]
         ledger = self._phase("ledger", phases.ledger_units(dataset, seals))
-        sealed = Sealed(passes=done, pack=pack, tails=tails, shards=shards, hf=hf, ledger=ledger)
+        names = self._phase("names", name_units(dataset, [seals[0] for seals in done.values()]))
+        sealed = Sealed(passes=done, pack=pack, tails=tails, shards=shards, hf=hf, ledger=ledger, names=names)
         self._progress.published(publish(context, dataset, sealed))
 
     def _keepers(self, passes: list[Seal]) -> list[Seal]:
@@ -87,6 +91,8 @@ class Run:
         """Read all sources, close the seams between their slices, and seal each: its passes, so far one."""
         sources = {source.name: source for source in self._plan.sources}
         first = {name: passes(source)[0].phase for name, source in sources.items()}
+        for name in sources:
+            self._record(first[name], units[name])
         sealed = {name: self._sealed(first[name], units[name]) for name in sources}
         unsealed = [source for name, source in sources.items() if sealed[name] is None]
         receipts = self._receipts([unit for source in unsealed for unit in units[source.name]])
@@ -107,6 +113,8 @@ class Run:
         """The next pass of each source that took part in an exchange, all at once."""
         crash_point("exchange.before-pass")
         units = phases.pass_units(self._plan, sources, done, verdicts)
+        for phase, mine in units.values():
+            self._record(phase, mine)
         receipts = self._receipts([unit for name in units if not self._sealed(*units[name]) for unit in units[name][1]])
         for name, (phase, mine) in units.items():
             sealed = self._sealed(phase, mine)
@@ -114,11 +122,17 @@ class Run:
 
     def _phase(self, phase: str, units: list[Unit]) -> Seal:
         """Do the units of a later phase and seal it."""
+        self._record(phase, units)
         sealed = self._sealed(phase, units)
         if sealed is not None:
             return sealed
         receipts = self._receipts(units)
         return self._seal(phase, units, [receipts[unit.key] for unit in units])
+
+    def _record(self, phase: str, units: list[Unit]) -> None:
+        self._num_phases += 1
+        keys = [unit.key for unit in units]
+        record_phase(self._context.storage, self._plan.plan_id, self._num_phases, phase, keys)
 
     def _receipts(self, units: list[Unit]) -> dict[str, Receipt]:
         """The receipts of these units: those that are there, and those made now."""

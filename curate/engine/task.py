@@ -22,6 +22,7 @@ from curate.engine.crash import crash_point
 from curate.engine.exchange import SortedRuns
 from curate.engine.homes import open_sink, read_home
 from curate.engine.ledger import SPILL, SPILL_ORDER, id_bytes, rows_from_batch, rows_from_reader
+from curate.engine.names import NAMES, ORDER, ROLE, names_of
 from curate.engine.passes import Pass
 from curate.engine.receipt import Result
 from curate.engine.units import Unit, slices_of
@@ -42,6 +43,7 @@ class DocumentTask:
         self._steps = [OpenStep(step, columns, context.opened(step.name, step.stage)) for step, columns in pairs]
         self._sink = open_sink(context, this)
         self._ledger = SortedRuns("ledger", SPILL, SPILL_ORDER, context.storage)
+        self._names = SortedRuns(ROLE, NAMES, ORDER, context.storage)
         self._books = Books()
         self._record_sum = 0  # of the records' hashes: depends on what was read, not on how it was cut
 
@@ -71,7 +73,7 @@ class DocumentTask:
         files, facts = self._sink.finish()
         facts |= self._books.close(unit.phase) | {"record_sum": self._record_sum}
         facts["steps"] = self._step_facts()
-        return Result(artifacts=files + self._ledger.finish(), facts=facts)
+        return Result(artifacts=files + self._ledger.finish() + self._names.finish(), facts=facts)
 
     def _located(self, stretches: Any, key: str) -> Any:
         """The reader's stretches; a bug in the reader is named with its input."""
@@ -84,6 +86,7 @@ class DocumentTask:
 
     def _take(self, records: Records) -> None:
         reader = step_name(self._source.use)
+        self._names.add(names_of(records))
         self._books.drop(reader, records.drops)
         self._books.counted_only += sum(records.drops.values())
         for item in records.quarantined:

@@ -13,7 +13,7 @@ from curate.engine.passes import passes
 from curate.plan.plan import Plan, Run, Source
 
 # Raise it when the bytes that a phase of the engine writes change.
-ENGINE_VERSION = 1
+ENGINE_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)

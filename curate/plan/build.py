@@ -26,7 +26,7 @@ from curate.plan.inputs import find_inputs
 from curate.plan.load import Items, Place, Scalar, Table, Value, describe, load
 from curate.plan.mix import mix_groups
 from curate.plan.plan import Plan, Rows, Source, Step, step_name
-from curate.plan.resolve import find_class, identity, make_reader, make_step
+from curate.plan.resolve import find_class, identity, limits, make_reader, make_step
 from curate.plan.values import PIPELINE, Converter
 from manifests.exports import hf
 
@@ -252,6 +252,6 @@ def _source(
         columns=columns,
         reader_key=digest([chain.source, reads]),
     )
-    steps = [{"name": one.step.name} | one.identity for one in placed]
+    steps = [{"name": one.step.name} | one.identity | limits(one.step.stage) for one in placed]
     listed = [[item.key, item.size, item.tag] for item in inputs]
     return source, {"name": chain.source, **reads, "steps": steps, "inputs": listed}

@@ -64,6 +64,12 @@ def identity(use: str, thing: Any, *, without: tuple[str, ...] = ()) -> dict[str
     }
 
 
+def limits(thing: Any) -> dict[str, Any]:
+    """For people who ask why, and in no key: which column each reason of a Filter holds against which option."""
+    found = getattr(thing, "limits", {})
+    return {"limits": {reason: list(pair) for reason, pair in found.items()}} if found else {}
+
+
 def _make(use: Use, families: tuple[type, ...], where: str, skip: tuple[str, ...], converter: Converter) -> Any:
     path, place = use.path.text, use.path.place
     cls = find_class(use.path)

@@ -85,6 +85,7 @@ class Tiny:
         for split in LENGTHS:
             self._pack(split, [doc for doc in self.documents if doc.split == split])
         self.ledger: list[pa.Table] = self._ledger()
+        self.names: pa.Table = _names(self.ledger)
         self.manifest: Json = self._manifest()
 
     def publish(self, url: str) -> str:
@@ -114,6 +115,10 @@ class Tiny:
             key = f"ledger/{layout.ledger_name(i, sha256(data))}"
             part |= {"key": key, "bytes": len(data), "sha256": sha256(data)}
             storage.put(f"{folder}/{key}", data)
+        data = layout.encode_parquet(self.names)
+        key = f"ledger/{layout.names_name(0, sha256(data))}"
+        self.manifest["names"]["parts"][0] |= {"key": key, "bytes": len(data), "sha256": sha256(data)}
+        storage.put(f"{folder}/{key}", data)
         data = canonical_json(self.manifest)
         storage.put(f"{folder}/manifest.json", data)
         pointer = {"dataset_id": self.manifest["dataset_id"], "manifest": f"{folder}/manifest.json"}
@@ -216,6 +221,7 @@ class Tiny:
                     for part in self.ledger
                 ],
             },
+            "names": {"rows": self.names.num_rows, "parts": [_bounds(self.names)]},
             "exports": {},
             "pipeline": {"name": "tiny"},
             "sums": sum_rules(),
@@ -245,6 +251,24 @@ def _described(doc: Document) -> Json:
 
 def _line(name: str, source: str, fate: str, **more: Any) -> Json:
     return {"id": record_id(name), "name": name, "source": source, "origin": origin(name, source), "fate": fate} | more
+
+
+def _names(ledger: list[pa.Table]) -> pa.Table:
+    """The index: each name, and the pages of the web by their addresses."""
+    lines = [line for table in ledger for line in table.to_pylist()]
+    pairs = {(_name_key(line["name"]), line["id"]) for line in lines}
+    pairs |= {(_name_key(f"http://web/{line['name']}"), line["id"]) for line in lines if line["source"] == "web"}
+    keys, ids = zip(*sorted(pairs), strict=True)
+    return pa.table([pa.array(keys, pa.uint64()), pa.array(ids, pa.binary(16))], schema=layout.names_schema())
+
+
+def _name_key(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+
+
+def _bounds(names: pa.Table) -> Json:
+    keys = names.column("key").to_pylist()
+    return {"rows": len(keys), "first_key": f"{keys[0]:016x}", "last_key": f"{keys[-1]:016x}"}
 
 
 def _split(shards: list[Shard]) -> Json:

@@ -97,6 +97,11 @@ def edit(change: Callable[[Json], object], *, pointer: bool = True) -> Damage:
     return lambda output: rewrite_manifest(output, change, pointer=pointer)
 
 
+def repeat_key(output: Path) -> None:
+    path = one(output, "manifest.json")
+    path.write_bytes(path.read_bytes().replace(b'"seed":1234', b'"seed":99,"seed":1234'))
+
+
 def swap_files(output: Path) -> None:
     first, second = one(output, "train/rows-00000.*"), one(output, "train/rows-00001.*")
     content = first.read_bytes()
@@ -167,16 +172,30 @@ STORED: dict[str, tuple[Damage, str]] = {
         r"splits.train.rows: expected a whole number, found nothing",
     ),
     "a list that is none": (edit(lambda m: m.update(sums={})), r"sums: expected a list, found dict"),
-    "a newer version": (
-        edit(lambda m: m.update(schema="curate.dataset/2")),
-        r"^MANIFEST: .*schema: expected curate.dataset/1, found curate.dataset/2; use the curate",
+    "a key that says two things": (
+        repeat_key,
+        r"manifest.json: key 'seed': expected once in an object, found again",
+    ),
+    "another seed than the pipeline's": (
+        edit(lambda m: m["pipeline"].update(seed=5)),
+        r"pipeline.seed: expected 1234, found 5",
+    ),
+    "other rows than the pipeline's": (
+        edit(lambda m: m["pipeline"].update(rows={"length": 17, "bos": "none"})),
+        r"pipeline.rows.length: expected 16, found 17",
     ),
     "a manifest that is no JSON": (write("manifest.json", b"{"), r"manifest.json: expected JSON, found"),
     "a manifest of another kind": (write("manifest.json", b"[]"), r"manifest.json: expected an object, found list"),
     "no manifest": (remove("manifest.json"), r"^MANIFEST: expected the manifest \S+, found no such file"),
     "a pointer without digest": (write("../MANIFEST", b"{}"), r"^MANIFEST: sha256: expected text, found nothing"),
-    "no pointer": (remove("../MANIFEST"), r"^MANIFEST: .*expected a finished dataset, found no MANIFEST"),
-    "nothing at all": (shutil.rmtree, r"^MANIFEST: .*expected a finished dataset, found no MANIFEST"),
+}
+NO_DATASET: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no pointer": (remove("../MANIFEST"), "expected a finished dataset, found no MANIFEST"),
+    "nothing at all": (shutil.rmtree, "expected a finished dataset, found no MANIFEST"),
+    "a newer version": (
+        edit(lambda m: m.update(schema="curate.dataset/2")),
+        r"schema: expected curate.dataset/1, found curate.dataset/2; use the curate",
+    ),
 }
 
 
@@ -187,6 +206,15 @@ def test_changed_files_are_found(name: str, tmp_path: Path) -> None:
     Tiny().publish(str(output))
     change(output)
     assert_found(output, pattern)
+
+
+@pytest.mark.parametrize("name", NO_DATASET)
+def test_where_no_dataset_is_finished_the_path_is_wrong(name: str, tmp_path: Path) -> None:
+    change, pattern = NO_DATASET[name]
+    Tiny().publish(str(tmp_path / "output"))
+    change(tmp_path / "output")
+    with pytest.raises(PlanError, match=pattern):
+        verify(str(tmp_path / "output"))
 
 
 def test_each_byte_of_every_file_counts(tmp_path: Path) -> None:

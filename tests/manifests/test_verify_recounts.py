@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.manifests.builder import Tiny, assert_found, record_id
+from tests.manifests.builder import Json, Tiny, assert_found, record_id
 
 Change = Callable[[Tiny], object]
 
@@ -35,6 +35,13 @@ def ledger(name: str, with_fate: str, **values: Any) -> Change:
                 if (line["name"], line["fate"]) == (name, with_fate):
                     line |= values
             tiny.ledger[i] = pa.Table.from_pylist(lines, schema=table.schema)
+
+    return change
+
+
+def names(change_lines: Callable[[list[Json]], list[Json]]) -> Change:
+    def change(tiny: Tiny) -> None:
+        tiny.names = pa.Table.from_pylist(change_lines(tiny.names.to_pylist()), schema=tiny.names.schema)
 
     return change
 
@@ -181,6 +188,19 @@ RECOUNTED: dict[str, tuple[Change, str]] = {
     ),
     "piece starts of another table": (shift_cu, r"cu-00000\S+: piece starts: piece 2: expected 0 by docs, found 1"),
     "piece starts without pieces": (merge_two_starts, r"cu-00000\S+: pieces: expected \d+, found 0"),
+    "a name lost from the index": (
+        names(lambda lines: [line for line in lines if line["id"] != record_id("broken")]),
+        rf"names: names of records: expected the name of {record_id('broken').hex()}, found none",
+    ),
+    "a name of nobody": (
+        names(lambda lines: [*lines, {"key": (1 << 64) - 1, "id": record_id("nobody")}]),
+        rf"names: ids: expected a record {record_id('nobody').hex()}, found none",
+    ),
+    "names out of order": (
+        names(lambda lines: [*lines[1:], lines[0]]),
+        r"ledger/names-00000\S+: order by \(key, id\): expected [0-9a-f]{16} or later",
+    ),
+    "a name twice": (names(lambda lines: [lines[0], *lines]), r"ledger/names-00000\S+: order by \(key, id\)"),
     "a ledger line lost": (drop_last_line, r"ledger/part-00000\S+: rows: expected 7, found 6"),
     "ledger out of order": (
         swap_first_lines,
