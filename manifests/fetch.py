@@ -49,7 +49,7 @@ def _files(manifest: Json) -> Iterator[Json]:
     for split in manifest["splits"].values():
         for shard in split["shards"]:
             yield from (shard["rows"], shard["docs"], shard["cu"])
-    yield from manifest["ledger"]["parts"]
+    yield from (*manifest["ledger"]["parts"], *manifest["names"]["parts"])
     for kind in manifest["exports"].values():
         for export in kind.values():
             yield from export["files"]
