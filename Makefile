@@ -12,7 +12,7 @@ DEMO := curate-out/quickstart
 TESTS ?= tests
 BENCHMARK ?= pipeline
 
-.PHONY: help env demo test check bench golden lock clean
+.PHONY: help env demo test check bench golden reference lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench: env  ## run a benchmark: make bench BENCHMARK=pipeline
 
 golden: env  ## store the stages' outputs anew, after a change that raised their versions
 	$(BIN)/python -m pytest tests/repository/test_golden.py --refresh-golden -q
+
+reference: env  ## make the reference pages anew from the code
+	$(BIN)/python -m docs.reference.make_reference
 
 lock:  ## resolve all dependencies anew and write requirements.lock
 	.ci/lock

@@ -205,8 +205,8 @@ def _as_yaml(value: Any, name: str) -> str:
         return NO_VALUE
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int) and name.endswith("_bytes") and value and value % (1 << 20) == 0:
-        return f"{value >> 20} MiB"
+    if isinstance(value, int) and noun_of(int, name) != noun_of(int, "") and value and value % (1 << 20) == 0:
+        return f"{value >> 30} GiB" if value % (1 << 30) == 0 else f"{value >> 20} MiB"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         inner = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
         return "{" + ", ".join(f"{key_of(key)}: {_as_yaml(item, key)}" for key, item in inner) + "}"

@@ -47,9 +47,9 @@ def _check(holds: bool, message: str) -> None:
 class Tokenizer:
     """`dataset.tokenizer`."""
 
-    model: Asset
-    bos: Mark = "document"
-    eos: Mark = "document"
+    model: Asset  # of SentencePiece, as the base model has it
+    bos: Mark = "document"  # which texts begin with the mark
+    eos: Mark = "document"  # which end with one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +69,10 @@ class RowsKeys:
 class MixGroup:
     """One group of `dataset.mix`."""
 
-    sources: tuple[str, ...]
-    take: Literal["all"] | None = None
-    share: float | None = None
-    epochs: int | None = None
+    sources: tuple[str, ...]  # names of reading nodes
+    take: Literal["all"] | None = None  # every row; either this or `share`
+    share: float | None = None  # of all train rows, this group's included
+    epochs: int | None = None  # how often a row may be used: 1
 
     def __post_init__(self) -> None:
         _check((self.take is None) != (self.share is None), "a group has either 'take: all' or 'share'")
@@ -84,12 +84,12 @@ class MixGroup:
 class DatasetKeys:
     """`dataset`."""
 
-    from_: tuple[str, ...]
+    from_: tuple[str, ...]  # nodes of documents
     tokenizer: Tokenizer
     rows: RowsKeys = field(default_factory=RowsKeys)
-    splits: dict[str, float] | None = None
-    mix: dict[str, MixGroup] | None = None
-    exports: tuple[Literal["hf", "megatron", "mds", "nanotron", "olmo"], ...] | None = None
+    splits: dict[str, float] | None = None  # shares of the documents; the rest is train
+    mix: dict[str, MixGroup] | None = None  # groups of sources; one group without it
+    exports: tuple[Literal["hf", "megatron", "mds", "nanotron", "olmo"], ...] | None = None  # made in the run
 
     def __post_init__(self) -> None:
         splits = self.splits or {}
@@ -141,9 +141,9 @@ class PipelineKeys:
     """The top level, without `curate` and `documents`."""
 
     dataset: DatasetKeys
-    name: str | None = None
+    name: str | None = None  # of the dataset, for people; else the file's
     seed: int = 0  # the only source of chance
-    output: str | None = None
+    output: str | None = None  # folder or s3://bucket/prefix
     limits: Limits = field(default_factory=Limits)
     run: RunKeys = field(default_factory=RunKeys)
 

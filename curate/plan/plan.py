@@ -69,9 +69,9 @@ class Group:
 class Run:
     """How to run; nothing here can change a byte of the dataset, and nothing here enters a key."""
 
-    unit_seconds: float = 60.0
+    unit_seconds: float = 60.0  # of work in a unit, the piece that is redone after a crash
     unit_bytes: int | None = None  # overrides unit_seconds x the reader's speed
-    memory_per_worker: int = 2 << 30  # bytes
+    memory_per_worker: int = 2 << 30
     take_over_after_seconds: float = 900.0  # without news, before a waiting job does the units of others
 
 
