@@ -1,8 +1,8 @@
 """Text to the ids of a SentencePiece model, with BOS and EOS added as ids."""
 
 import functools
-import re
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,11 +16,10 @@ from curate.core import hashing
 from curate.core.errors import DataError, PlanError
 from curate.core.stage import Asset, Columns, Map, with_columns
 from manifests.layout import token_dtype
+from stages.bpe_engine import MARK, Engine, find_obstacle
+from stages.model_proto import Description, describe
 
-MARK = "\u2581"  # SentencePiece's sign for a space
-BPE = 2  # sentencepiece_model.proto, TrainerSpec.ModelType
-CHUNK_CHARS = 1024  # a merge costs log(chunk): measured 0.24 us a character at 1 K, 0.9 at 1 M
-CUT = re.compile(f"(?<=[^ {MARK}]) (?!\\Z)")
+Ids = NDArray[np.int32]
 
 # Texts on which libraries and versions have differed: white space, folding, byte fallback, control words.
 PROBE = (
@@ -82,13 +81,13 @@ class Tokenize(Map):
     def probe_sha256(self) -> str:
         """Digest of the ids of fixed texts: two libraries that differ on them differ on data."""
         model = load_model(self.model)
-        return hashing.digest([model.encode(text).tolist() for text in PROBE])
+        return hashing.digest(model.processor.encode(list(PROBE)))
 
     def open(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         """The function that maps a batch."""
         model = load_model(self.model)
-        before = [self.bos_id] if self.bos == "document" else []
-        after = [self.eos_id] if self.eos == "document" else []
+        before = self.bos_id if self.bos == "document" else -1
+        after = self.eos_id if self.eos == "document" else -1
         return lambda batch: with_columns(batch, {"tokens": _tokens(batch, model, before, after)}, self.removes)
 
     def _control_id(self, name: str, control_id: int, policy: str) -> int:
@@ -98,7 +97,7 @@ class Tokenize(Map):
 
 
 class Model:
-    """A SentencePiece model, and what must be known of it so that ids can be trusted."""
+    """A SentencePiece model, and the fastest way to its ids that was proven equal to the library's."""
 
     def __init__(self, serialized: bytes) -> None:
         self.processor = sentencepiece.SentencePieceProcessor(model_proto=serialized)
@@ -107,40 +106,34 @@ class Model:
         self.bos_id = int(self.processor.bos_id())
         self.eos_id = int(self.processor.eos_id())
         self.is_control: NDArray[np.bool_] = np.array(self.processor.is_control(ids), dtype=np.bool_)
-        self._can_cut = self._has_independent_words(_model_type(serialized), ids)
+        self.engine = self._proven_engine(describe(serialized))
 
-    def encode(self, text: str) -> NDArray[np.int32]:
-        """The ids of the whole text.
+    def encode(self, texts: pa.Array, before: int = -1, after: int = -1) -> tuple[Ids, NDArray[np.int64]]:
+        """Ids of all texts end to end, each between `before` and `after` where these are not -1, and where each begins.
 
-        Long texts go through the library in parts where that provably changes nothing: time is then
-        linear and memory that of a part. Without spaces, or with a model of another kind, the library
-        takes n log n (2.3 times a character at 10 M of what it takes at 10 K) and 45 bytes a character.
+        Shapes: (ids,), (texts + 1,). Models of another structure than the engine's go through the
+        library, which takes n log n for a text and 45 bytes a character.
+
+        Raises: DataError(`control_token`) where the library makes a control id of text.
         """
-        return np.concatenate([self.processor.encode(part, return_type="numpy") for part in self.parts(text)])
+        if self.engine is not None:
+            return self.engine.encode(texts, before, after)
+        head, tail = [before] if before >= 0 else [], [after] if after >= 0 else []
+        found: list[Ids] = [np.empty(0, np.int32)]
+        for text in texts.to_pylist():
+            ids = self.processor.encode(text, return_type="numpy")
+            refuse_control_ids(ids, self.is_control)
+            found.append(np.concatenate([np.array(head, np.int32), ids, np.array(tail, np.int32)]))
+        return np.concatenate(found), np.cumsum([len(ids) for ids in found], dtype=np.int64)
 
-    def parts(self, text: str) -> Sequence[str]:
-        """Parts of `text` whose ids, joined, are those of the whole."""
-        return self._cut(text) if self._can_cut and len(text) > 2 * CHUNK_CHARS else [text]
-
-    def _has_independent_words(self, model_type: int, ids: list[int]) -> bool:
-        """Whether no merge can join what stands before a mark to the mark, nor depend on it.
-
-        True for BPE when the mark is a piece, no piece has a mark after another character, and no
-        piece is unused (its resolution depends on merges elsewhere).
-        """
-        pieces = self.processor.id_to_piece(ids)
-        unknown = self.processor.piece_to_id(MARK) == self.processor.unk_id()
-        inner = any(MARK in piece.lstrip(MARK) for piece in pieces)
-        return model_type == BPE and not (unknown or inner or any(self.processor.is_unused(ids)))
-
-    def _cut(self, text: str) -> Sequence[str]:
-        """Parts whose normalized forms, joined, are that of the whole, each cut between a character and a mark."""
-        parts = _split_at_spaces(text)
-        normalized: list[str] = self.processor.normalize(parts)
-        equal = "".join(normalized) == self.processor.normalize(text)
-        marked = all(part.startswith(MARK) for part in normalized[1:])
-        closed = not any(part.endswith(MARK) for part in normalized[:-1])
-        return parts if equal and marked and closed else [text]
+    def _proven_engine(self, model: Description) -> Engine | None:
+        """The engine, where the structure of the model allows it and the library agrees on the probe texts."""
+        if find_obstacle(model) is not None:
+            return None
+        engine = Engine(model)
+        ids, starts = engine.encode(pa.array(PROBE, pa.large_string()))
+        found = [ids[first:end].tolist() for first, end in itertools.pairwise(starts)]
+        return engine if found == self.processor.encode(list(PROBE)) else None
 
 
 def load_model(asset: Asset) -> Model:
@@ -171,7 +164,7 @@ def _load(serialized: bytes) -> Model:
         raise ValueError(" ".join(str(error).split())) from error
 
 
-def checked_cast(ids: NDArray[np.int32], vocab_size: int) -> NDArray[np.unsignedinteger[Any]]:
+def checked_cast(ids: Ids, vocab_size: int) -> NDArray[np.unsignedinteger[Any]]:
     """`ids` in the type of the vocabulary.
 
     Raises: DataError(`token_out_of_range`) where an id is not below `vocab_size`.
@@ -181,7 +174,7 @@ def checked_cast(ids: NDArray[np.int32], vocab_size: int) -> NDArray[np.unsigned
     return ids.astype(token_dtype(vocab_size))
 
 
-def refuse_control_ids(ids: NDArray[np.int32], is_control: NDArray[np.bool_]) -> None:
+def refuse_control_ids(ids: Ids, is_control: NDArray[np.bool_]) -> None:
     """Holds the library to its word: control pieces are added by us, never found in text.
 
     Raises: DataError(`control_token`) where an id of a text is a control id.
@@ -190,74 +183,15 @@ def refuse_control_ids(ids: NDArray[np.int32], is_control: NDArray[np.bool_]) ->
         raise DataError("control_token", f"text became control id {ids[is_control[ids]][0]}")
 
 
-def _tokens(batch: pa.RecordBatch, model: Model, before: list[int], after: list[int]) -> pa.Array:
+def _tokens(batch: pa.RecordBatch, model: Model, before: int, after: int) -> pa.Array:
+    texts = batch.column("text").cast(pa.large_string())
     try:
-        texts = batch.column("text").to_pylist()
-    except UnicodeDecodeError as error:  # Arrow does not check strings that come from files
+        texts.validate(full=True)  # Arrow does not check strings that come from files
+    except pa.ArrowInvalid as error:
         raise DataError("invalid_utf8", str(error)) from error
-    head, tail = np.array(before, dtype=np.int32), np.array(after, dtype=np.int32)
-    empty = np.array([], dtype=np.int32)
-    parts = [empty]
-    lengths = [0]
-    for text in texts:
-        ids = empty if text is None else _document(model, text, head, tail)
-        parts.append(ids)
-        lengths.append(ids.size)
-    values = checked_cast(np.concatenate(parts), model.vocab_size)
-    offsets = np.cumsum(lengths, dtype=np.int64)
-    nulls = pa.array([text is None for text in texts], pa.bool_())
-    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values), mask=nulls)
-
-
-def _document(model: Model, text: str, head: NDArray[np.int32], tail: NDArray[np.int32]) -> NDArray[np.int32]:
-    ids = model.encode(text)
-    refuse_control_ids(ids, model.is_control)
-    return np.concatenate([head, ids, tail])
-
-
-def _split_at_spaces(text: str) -> list[str]:
-    """Parts of at least CHUNK_CHARS without the single spaces between them.
-
-    Of a run of spaces the first is taken: the model's own dummy prefix stands for it.
-    """
-    parts = []
-    begin = 0
-    while (cut := CUT.search(text, begin + CHUNK_CHARS)) is not None:
-        parts.append(text[begin : cut.start()])
-        begin = cut.end()
-    return [*parts, text[begin:]]
-
-
-def _model_type(serialized: bytes) -> int:
-    """TrainerSpec.model_type of a serialized ModelProto (unigram where it is not set).
-
-    Read by hand: the library's own module for this wants one exact protobuf release.
-    """
-    trainer = _proto_field(serialized, 2)
-    kind = _proto_field(trainer, 3) if isinstance(trainer, bytes) else None
-    return kind if isinstance(kind, int) else 1
-
-
-def _proto_field(message: bytes, number: int) -> int | bytes | None:
-    """The last value of a field of a protobuf message."""
-    at, value = 0, None
-    while at < len(message):
-        tag, at = _varint(message, at)
-        found: int | bytes
-        if tag & 7 == 0:
-            found, at = _varint(message, at)
-        else:
-            size, at = _varint(message, at) if tag & 7 == 2 else ({1: 8, 5: 4}[tag & 7], at)
-            found, at = message[at : at + size], at + size
-        value = found if tag >> 3 == number else value
-    return value
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
+    is_null = texts.is_null()
+    ids, starts = model.encode(texts.drop_null(), before, after)
+    lengths = np.zeros(len(texts) + 1, np.int64)
+    lengths[1:][is_null.to_numpy(zero_copy_only=False) == 0] = np.diff(starts)
+    values = pa.array(checked_cast(ids, model.vocab_size))
+    return pa.LargeListArray.from_arrays(pa.array(np.cumsum(lengths)), values, mask=is_null)

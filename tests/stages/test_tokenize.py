@@ -1,6 +1,7 @@
 """Tokenize: exactly the library's ids, control ids from nowhere but us, and clear refusals."""
 
 import io
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,11 @@ from hypothesis import strategies as st
 
 from curate.core.errors import DataError, PlanError
 from curate.core.stage import Asset
-from stages.tokenize import MARK, Tokenize, checked_cast, load_model, refuse_control_ids
+from stages.bpe_engine import MARK, Engine, find_obstacle
+from stages.kernels.bpe import ARENA_WORDS, MAX_SHORT
+from stages.model_proto import describe
+from stages.tokenize import PROBE, Model, Tokenize, checked_cast, load_model, refuse_control_ids
+from tests.stages.reference_bpe import encode as reference_encode
 
 SENTENCES = [
     "the patients were treated with the drug and recovered",
@@ -58,6 +63,14 @@ def tokenize(stage: Tokenize, texts: list[str | None]) -> list[list[int] | None]
     return ids
 
 
+def ids_of(model: Model, text: str) -> list[int]:
+    """The ids that the stage gives."""
+    ids, starts = model.encode(pa.array([text], pa.large_string()))
+    assert starts.tolist() == [0, len(ids)]
+    found: list[int] = ids.tolist()
+    return found
+
+
 @pytest.mark.parametrize(
     ("file", "key"), [("mistral_v1.tokenizer.model", "mistral_v1"), ("llama2/tokenizer.model", "llama2")]
 )
@@ -73,9 +86,10 @@ def test_gives_the_recorded_ids_of_both_real_models(shared_data: Path, file: str
     assert ids == [[1, *vector[key], 2] for vector in vectors]
     joined = "\n\n".join(vector["text"] for vector in vectors)  # goes through in parts
     model = load_model(stage.model)
-    assert model.encode(joined).tolist() == model.processor.encode(joined)
+    assert model.engine is not None
+    assert ids_of(model, joined) == model.processor.encode(joined)
     # google/sentencepiece#684: nothing is folded, but for the model's own sign for a space.
-    assert model.processor.decode(model.encode(joined).tolist()) == joined.replace(MARK, " ")
+    assert model.processor.decode(ids_of(model, joined)) == joined.replace(MARK, " ")
 
 
 def test_probe_digest_of_the_quickstart_model_is_pinned() -> None:
@@ -142,7 +156,7 @@ def test_a_control_piece_of_one_character_does_not_come_from_text(tmp_path: Path
     asset = train(tmp_path, control_symbols=["d"], **options)
     control_id = library(asset).piece_to_id("d")
     assert load_model(asset).is_control[control_id]
-    assert control_id not in load_model(asset).encode("d and the drug d").tolist()
+    assert control_id not in ids_of(load_model(asset), "d and the drug d")
 
 
 def test_a_library_that_gave_control_ids_for_text_would_be_noticed() -> None:
@@ -156,7 +170,7 @@ def test_a_library_that_gave_control_ids_for_text_would_be_noticed() -> None:
 def test_user_defined_pieces_come_from_text_and_control_pieces_do_not(tmp_path: Path) -> None:
     asset = train(tmp_path, control_symbols=["<mask>"], user_defined_symbols=["<gene>"])
     model = load_model(asset)
-    ids = model.encode("a <gene> and a <mask>").tolist()
+    ids = ids_of(model, "a <gene> and a <mask>")
     assert library(asset).piece_to_id("<gene>") in ids
     assert library(asset).piece_to_id("<mask>") not in ids
 
@@ -232,7 +246,7 @@ GAPS = st.sampled_from([" ", "  ", "", " \n", "\u2581", "     "])
 def test_ids_of_long_texts_are_those_of_the_whole(bpe: Asset, parts: list[tuple[str, str]], repeat: int) -> None:
     text = "".join(word + gap for word, gap in parts) * repeat
     model = load_model(bpe)
-    assert model.encode(text).tolist() == model.processor.encode(text)
+    assert ids_of(model, text) == model.processor.encode(text)
 
 
 @pytest.mark.parametrize(
@@ -242,24 +256,84 @@ def test_ids_of_long_texts_are_those_of_the_whole(bpe: Asset, parts: list[tuple[
 )
 def test_ids_of_monotone_texts_are_those_of_the_whole(bpe: Asset, text: str) -> None:
     model = load_model(bpe)
-    assert model.encode(text).tolist() == model.processor.encode(text)
-    assert model.encode(text + " ").tolist() == model.processor.encode(text + " ")
+    assert ids_of(model, text) == model.processor.encode(text)
+    assert ids_of(model, text + " ") == model.processor.encode(text + " ")
 
 
-def test_long_texts_are_cut_where_that_is_exact_and_only_there(bpe: Asset, tmp_path: Path) -> None:
-    text = "the patients  were treated " * 400
-    assert len(load_model(bpe).parts(text)) > 5
-    assert load_model(bpe).parts("x" * 10_000) == ["x" * 10_000]
-    folding = load_model(train(tmp_path, remove_extra_whitespaces=True, normalization_rule_name="nmt_nfkc_cf"))
-    for folded in (text, text.upper(), "\ufb01  \uff11 e\u0301 \u2026 " * 400, " \n \t a" * 400):
-        assert folding.encode(folded).tolist() == folding.processor.encode(folded)
-    tied: list[dict[str, Any]] = [
-        {"model_type": "unigram"},
-        {"add_dummy_prefix": False},
-        {"user_defined_symbols": ["the\u2581patients"]},
-        {"split_by_whitespace": False, "vocab_size": 480},
-    ]
-    for options in tied:
-        model = load_model(train(tmp_path, **options))
-        assert model.parts(text) == [text], options
-        assert model.encode(text).tolist() == model.processor.encode(text)
+@pytest.mark.parametrize(
+    ("options", "obstacle"),
+    [
+        ({}, None),
+        ({"add_dummy_prefix": False}, None),
+        ({"model_type": "unigram"}, "not a BPE model"),
+        ({"byte_fallback": False}, "no byte fallback"),
+        ({"remove_extra_whitespaces": True}, "its normalizer changes texts"),
+        ({"normalization_rule_name": "nmt_nfkc_cf"}, "its normalizer changes texts"),
+        ({"treat_whitespace_as_suffix": True}, "the sign for a space ends a word"),
+        ({"user_defined_symbols": ["the\u2581patients"]}, "it has user-defined or unused pieces"),
+        ({"split_by_whitespace": False, "vocab_size": 480}, "a piece has a sign for a space inside"),
+        ({"control_symbols": ["q"]}, "a special piece is one character"),
+    ],
+)
+def test_models_of_another_structure_go_through_the_library(
+    tmp_path: Path, options: dict[str, Any], obstacle: str | None
+) -> None:
+    asset = train(tmp_path, **options)
+    assert find_obstacle(describe(Path(asset.location).read_bytes())) == obstacle
+    model = load_model(asset)
+    assert (model.engine is None) == (obstacle is not None)
+    for text in (
+        "the patients  were treated " * 40,
+        "THE DRUG",
+        "\ufb01  \uff11 e\u0301 \u2026 " * 40,
+        " \n \t a" * 40,
+    ):
+        assert ids_of(model, text) == model.processor.encode(text)
+
+
+TEXTS = st.lists(
+    st.one_of(
+        st.text(max_size=12),
+        st.sampled_from(["the", " drug", " patients", MARK, "<s>", "</s>", "<0x0A>", "\n", "\x00", "10", "  "]),
+        st.text(st.sampled_from("aehrt"), min_size=MAX_SHORT - 2, max_size=3 * MAX_SHORT),
+    ),
+    max_size=8,
+).map("".join)
+
+
+@given(st.lists(TEXTS, max_size=5))
+def test_the_engine_is_equal_to_the_reference_and_the_library(bpe: Asset, texts: list[str]) -> None:
+    model = load_model(bpe)
+    assert model.engine is not None
+    ids, starts = model.encode(pa.array(texts, pa.large_string()), 1, 2)
+    found = [ids[first:end].tolist() for first, end in itertools.pairwise(starts)]
+    assert found == [[1, *model.processor.encode(text), 2] for text in texts]
+    described = describe(Path(bpe.location).read_bytes())
+    assert found == [[1, *reference_encode(described, text), 2] for text in texts]
+
+
+def test_an_engine_that_is_full_forgets_and_gives_the_same_ids(bpe: Asset) -> None:
+    """Worn out (its memory is nearly used up) it begins anew, again and again."""
+    engine = Engine(describe(Path(bpe.location).read_bytes()))
+    texts = [f"{word} {number}{word}s" for number in range(40) for word in ("the", "drugs", "recovery")]
+    expected = [library(bpe).encode(text) for text in texts]
+    for room in (100, 20, 5, 1):
+        engine._memory.used[1] = ARENA_WORDS - room
+        ids, starts = engine.encode(pa.array(texts, pa.large_string()))
+        assert [ids[first:end].tolist() for first, end in itertools.pairwise(starts)] == expected
+    assert engine._memory.used[1] < ARENA_WORDS // 2
+
+
+def test_an_engine_that_differs_on_a_probe_text_is_not_used(bpe: Asset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stages.tokenize.PROBE", (*PROBE, "the patients"))
+    serialized = Path(bpe.location).read_bytes()
+    assert Model(serialized).engine is not None
+    monkeypatch.setattr("stages.bpe_engine._ranks", lambda scores: list(range(len(scores)))[::-1])
+    assert Model(serialized).engine is None
+
+
+def test_texts_beyond_a_group_keep_their_places(bpe: Asset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stages.bpe_engine.GROUP_BYTES", 50)
+    texts = ["", "the drug", "x" * 200, "", "and the patients", "recovered 10 20", ""]
+    stage = Tokenize(model=bpe)
+    assert tokenize(stage, [*texts, None]) == [[1, *library(bpe).encode(text), 2] for text in texts] + [None]
