@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from curate.core.exchange import VERDICT, Loop, Reduce, Reducer
 from curate.core.stage import Columns
 from stages.ids import Flags, Words, id_array, id_keys, id_words, is_equal, is_less
-from stages.minhash import EDGE
+from stages.verification import EDGE, EQUAL, LINK
 
 NEAR_DUPLICATE = "near_duplicate"
 
@@ -68,7 +68,7 @@ class LinkCarry:
 def link_rows(ids: Words, others: Words) -> pa.Table:
     """Rows of EDGE that say no more than that two documents are connected."""
     columns = {"key": pa.array(id_keys(ids)), "id": id_array(ids), "other": id_array(others)}
-    columns["agreement"] = pa.array(np.zeros(len(ids), np.uint16))
+    columns["relation"] = pa.array(np.full(len(ids), LINK, np.uint8))
     return pa.table(columns | {name: pa.nulls(len(ids), pa.uint64()) for name in ("preference", "home")})
 
 
@@ -172,7 +172,7 @@ class MembersReducer(Reducer):
         groups, index = np.unique(group[with_home], return_index=True)
         named = with_home[index[groups > 0]] if self._is_named else with_home[index]
         self._is_named = bool(group[-1] in groups) or (self._is_named and group[-1] == 0)
-        pairs = np.flatnonzero(rows.column("agreement").to_numpy() > 0)
+        pairs = np.flatnonzero(rows.column("relation").to_numpy() != LINK)
         return self._rows(rows, links, named, pairs)
 
     def _rows(self, rows: pa.Table, links: Links, named: NDArray[np.int64], pairs: NDArray[np.int64]) -> pa.Table:
@@ -180,10 +180,10 @@ class MembersReducer(Reducer):
         # A document that is not the smallest of its cluster is linked to the smallest, its first `other`.
         is_center = is_less(links.ids, links.smallest)
         cluster = np.where(is_center[:, None], links.ids, links.smallest)[which]
-        agreement = rows.column("agreement").to_numpy()[which]
-        agreement[: len(named)] = 0
+        relation = rows.column("relation").to_numpy()[which]
+        relation[: len(named)] = LINK
         columns = {name: rows.column(name).take(pa.array(which)) for name in ("id", "preference", "home")}
-        columns |= {"key": pa.array(id_keys(cluster)), "cluster": id_array(cluster), "agreement": pa.array(agreement)}
+        columns |= {"key": pa.array(id_keys(cluster)), "cluster": id_array(cluster), "relation": pa.array(relation)}
         columns["other"] = id_array(np.concatenate([links.ids[named], links.others[pairs]]))
         return pa.table(columns)
 
@@ -192,7 +192,6 @@ class MembersReducer(Reducer):
 class ReduceVerdicts(Reduce):
     """The documents of a cluster, in order of preference, to a verdict each."""
 
-    num_values: int  # of a signature
     name = "verdicts"
     inputs = ("members",)
     order = ("key", "cluster", "preference", "id", "other")
@@ -200,19 +199,18 @@ class ReduceVerdicts(Reduce):
 
     def open(self) -> Reducer:
         """See Reduce."""
-        return VerdictsReducer(self.num_values)
+        return VerdictsReducer()
 
 
 class Component:
     """Decides about the documents of one cluster, given in order of preference.
 
-    A document is removed in favor of the first kept one that it is similar to. One whose signature
-    is equal to a removed document's is similar to whatever that one is similar to.
+    A document is removed in favor of the first kept one that it is similar to. One whose text is
+    equal to a removed document's is similar to whatever that one is similar to.
     """
 
-    def __init__(self, cluster: bytes, num_values: int) -> None:
+    def __init__(self, cluster: bytes) -> None:
         self.cluster = cluster
-        self._num_values = num_values
         self._kept: list[bytes] = []
         self._keeper: dict[bytes, int] = {}  # place in `_kept` of the document itself, or of the one kept for it
 
@@ -220,12 +218,11 @@ class Component:
         """The document that is kept in place of this one; None where it is kept itself."""
         places = [
             place
-            for other, agreement in pairs
-            if (place := self._keeper.get(other)) is not None
-            and (agreement >= self._num_values or self._kept[place] == other)
+            for other, relation in pairs
+            if (place := self._keeper.get(other)) is not None and (relation == EQUAL or self._kept[place] == other)
         ]
         place = min(places, default=len(self._kept))
-        is_copy = any(agreement > self._num_values for _, agreement in pairs)  # nothing is paired with it
+        is_copy = any(relation == EQUAL for _, relation in pairs)  # nothing is paired with it
         if len(self._keeper) < MAX_REMEMBERED and not (places and is_copy):
             self._keeper[document] = place
             if not places:
@@ -236,10 +233,9 @@ class Component:
 class VerdictsReducer(Reducer):
     """Carries what was decided in the cluster in hand, and the rows of its last document."""
 
-    def __init__(self, num_values: int) -> None:
-        self._num_values = num_values
+    def __init__(self) -> None:
         self._held: pa.Table | None = None
-        self._component = Component(b"", num_values)
+        self._component = Component(b"")
 
     def reduce(self, rows: pa.Table) -> pa.Table:
         """See Reducer."""
@@ -255,13 +251,15 @@ class VerdictsReducer(Reducer):
         return None if self._held is None else self._judge(self._held)
 
     def _judge(self, rows: pa.Table) -> pa.Table:
-        columns = [rows.column(name).to_pylist() for name in ("cluster", "id", "other", "agreement", "home")]
+        columns = [rows.column(name).to_pylist() for name in ("cluster", "id", "other", "relation", "home")]
         found: dict[str, list[Any]] = {name: [] for name in ("home", "id", *VERDICT)}
         for (cluster, document), lines in groupby(zip(*columns, strict=True), key=lambda line: line[:2]):
             if cluster != self._component.cluster:
-                self._component = Component(cluster, self._num_values)
+                self._component = Component(cluster)
             pairs = list(lines)
-            kept_id = self._component.decide(document, [(other, count) for _, _, other, count, _ in pairs if count])
+            kept_id = self._component.decide(
+                document, [(other, relation) for _, _, other, relation, _ in pairs if relation != LINK]
+            )
             fate, reason = (None, None) if kept_id is None else ("merged", NEAR_DUPLICATE)
             for name, value in zip(found, (pairs[0][4], document, fate, reason, kept_id, cluster), strict=True):
                 found[name].append(value)

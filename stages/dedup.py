@@ -15,8 +15,9 @@ from curate.core.stage import Columns
 from stages.clusters import COMPONENTS, ReduceMembers, ReduceVerdicts
 from stages.ids import id_array, id_words, is_equal
 from stages.kernels.buffers import text_buffers
-from stages.minhash import ReduceCandidates, ReduceEdges, ReplySignatures
+from stages.minhash import ReduceCandidates, ReplySignatures
 from stages.signatures import SendBands, preferences
+from stages.verification import ReduceDoubts, ReduceEdges, ReplyShingles
 
 EXACT = "exact"
 
@@ -107,10 +108,12 @@ class MinHashDedup(Exchange):
             SendBands(self.ngram, self.bands, self.rows, self.keep),
             ReduceCandidates(),
             ReplySignatures(),
+            ReduceDoubts(num_values, self.threshold),
+            ReplyShingles(self.ngram),
             ReduceEdges(num_values, self.threshold),
             COMPONENTS,
             ReduceMembers(),
-            ReduceVerdicts(num_values),
+            ReduceVerdicts(),
         )
 
 

@@ -1,16 +1,14 @@
-"""From bands to verified pairs of near-duplicates: candidates, signatures, estimates.
+"""From bands to candidate pairs and their signatures; stages/verification.py goes on.
 
     bands       a document to one row a band, and one for its whole text; see stages/signatures.py
     candidates  a bucket to pairs, which go home to the later document; the earlier one is told to answer
     signatures  the later document's signature travels to the earlier one's key, once a pair
-    edges       pairs whose signatures agree in enough values, in both directions
 
 "Earlier" and "before" mean: preferred, by `keep`; ties by id. Nothing else decides.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +17,11 @@ from numpy.typing import NDArray
 from curate.core.exchange import Reduce, Reducer, Reply
 from curate.core.stage import Columns
 from stages.ids import Flags, Words, id_array, id_keys, id_words, is_equal, one_array
-from stages.kernels.minhash import count_agreements
 from stages.kernels.pairs import pair_up
-from stages.signatures import signature_values
 
-# Of a document's candidates, the most that are verified: those found in the most bands come first.
-# Bounds what leaves home to MAX_CANDIDATES signatures a document.
+# Of a document's candidates, the most that are verified: a quarter of them the most preferred documents, which are
+# the likeliest to be kept, the others those found in the most bands. Bounds what leaves home to MAX_CANDIDATES
+# signatures a document.
 MAX_CANDIDATES = 64
 
 
@@ -74,19 +71,25 @@ class CandidatesReducer(Reducer):
 OTHER = {"other": "id", "preference": "preference"}
 
 
+# Rows of a signature or of shingles, as both travel to verify pairs.
+SKETCHES: Columns = {
+    "row": pa.uint32(),
+    "keeper": pa.binary(16),  # the earlier document: the rows of one meet at its key
+    "is_exact": pa.uint8(),  # 1 where the sketch is the hashes of the shingles, 0 where it is the signature
+    "is_candidate": pa.uint8(),  # 0 in the keeper's own row
+    "preference": pa.uint64(),
+    "whole": pa.binary(16),
+    "sketch": pa.large_binary(),
+}
+PAIR_ORDER = ("key", "keeper", "is_exact", "is_candidate", "id")
+
+
 class ReplySignatures(Reply):
     """The signatures of a home's candidates to the keys of the documents before them, and those of the latter."""
 
     name = "signatures"
     mail = "candidates"
-    columns: ClassVar[Columns] = {
-        "row": pa.uint32(),
-        "keeper": pa.binary(16),  # the earlier document: the rows of one meet at its key
-        "is_candidate": pa.uint8(),  # 0 in the keeper's own row
-        "preference": pa.uint64(),
-        "whole": pa.binary(16),
-        "signature": pa.large_binary(),
-    }
+    columns: ClassVar[Columns] = SKETCHES
 
     def open(self) -> Callable[[pa.Table, pa.Table], pa.Table]:
         """See Reply."""
@@ -110,10 +113,12 @@ def reply_signatures(kept: pa.Table, mail: pa.Table) -> pa.Table:
     _, first = np.unique(row.to_numpy()[is_own], return_index=True)
     which = np.concatenate([np.flatnonzero(is_own)[first], chosen])
     at = np.searchsorted(one_array(kept.column("row")).to_numpy(), row.to_numpy()[which])
-    columns = {name: kept.column(name).take(pa.array(at)) for name in kept.column_names}
+    columns = {name: kept.column(name).take(pa.array(at)) for name in kept.column_names if name != "signature"}
+    columns["sketch"] = kept.column("signature").take(pa.array(at))
     columns |= {
         "key": pa.array(id_keys(others[which])),
         "keeper": id_array(others[which]),
+        "is_exact": pa.array(np.zeros(len(which), np.uint8)),
         "is_candidate": pa.array((~is_own[which]).astype(np.uint8)),
     }
     return pa.table(columns)
@@ -124,8 +129,7 @@ def choose(
 ) -> NDArray[np.int64]:
     """Which pairs are verified: each one once, and of those of one document at most MAX_CANDIDATES.
 
-    Those found in most bands come first, then those with the most preferred document. Where the
-    text is equal to another's, that one pair alone: what holds for the other holds for it too.
+    Where the text is equal to another's, that one pair alone: what holds for the other holds for it too.
     """
     if not len(row):
         return np.empty(0, np.int64)
@@ -137,93 +141,20 @@ def choose(
     num_bands = np.diff(first, append=len(row))
     whole = np.logical_or.reduceat(is_whole[order], first)
     pairs = order[first]
-    rank = np.lexsort((others[pairs, 1], others[pairs, 0], preference[pairs], -num_bands, ~whole, row[pairs]))
-    pairs, whole = pairs[rank], whole[rank]
-    starts = np.flatnonzero(np.append(True, row[pairs][1:] != row[pairs][:-1]))
-    lengths = np.diff(starts, append=len(pairs))
-    place = np.arange(len(pairs)) - np.repeat(starts, lengths)
-    limit = np.repeat(np.where(whole[starts], 1, MAX_CANDIDATES), lengths)
-    chosen: NDArray[np.int64] = pairs[place < limit]
+    group = row[pairs]
+    preferred = ranks(group, ~whole, preference[pairs], others[pairs, 0], others[pairs, 1])
+    is_chosen = preferred < MAX_CANDIDATES // 4
+    is_chosen |= ranks(group, -num_bands, preferred) < MAX_CANDIDATES - MAX_CANDIDATES // 4
+    has_whole = np.isin(group, group[whole])
+    chosen: NDArray[np.int64] = pairs[np.where(has_whole, preferred == 0, is_chosen)]
     return chosen
 
 
-# Rows about a pair of documents, as they travel to find components. Two rows an edge, one from each end.
-# agreement: in the row of the later document, of how many values the two signatures agree (one more
-# than there are where the texts are equal after normalization); 0 where `other` is not before `id`.
-# preference and home are those of `id`; null where the row is only a link.
-EDGE: Columns = {
-    "other": pa.binary(16),
-    "agreement": pa.uint16(),
-    "preference": pa.uint64(),
-    "home": pa.uint64(),
-}
-
-
-@dataclass(frozen=True)
-class ReduceEdges(Reduce):
-    """The rows of a keeper to the pairs with the candidates that are similar to it."""
-
-    num_values: int  # of a signature
-    threshold: float
-
-    name = "edges"
-    inputs = ("signatures",)
-    order = ("key", "keeper", "is_candidate", "id")
-    to = "keys"
-    columns: ClassVar[Columns] = EDGE
-
-    def open(self) -> Reducer:
-        """See Reduce."""
-        return EdgesReducer(self.num_values, self.threshold)
-
-
-class EdgesReducer(Reducer):
-    """Carries the row of the keeper in hand."""
-
-    def __init__(self, num_values: int, threshold: float) -> None:
-        self._num_values = num_values
-        self._threshold = threshold
-        self._keeper: pa.Table | None = None
-
-    def reduce(self, rows: pa.Table) -> pa.Table:
-        """See Reducer."""
-        if self._keeper is not None:
-            rows = pa.concat_tables([self._keeper, rows])
-        keepers = np.flatnonzero(one_array(rows.column("is_candidate")).to_numpy() == 0)
-        if not len(keepers) or keepers[0] != 0:
-            raise ValueError("a candidate's signature came to a document that sent none itself")
-        self._keeper = rows.slice(int(keepers[-1]), 1)
-        keeper = np.repeat(keepers, np.diff(keepers, append=rows.num_rows))
-        if not (id_words(rows.column("keeper")) == id_words(rows.column("id"))[keeper]).all():
-            raise ValueError("a candidate's signature came to another document")
-        agreement = self._agreement(rows, keeper)
-        later = np.flatnonzero(agreement / self._num_values >= self._threshold)
-        return edges(rows, later, keeper[later], agreement[later])
-
-    def _agreement(self, rows: pa.Table, keeper: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For each candidate what it has in common with its keeper; -1 in the rows of keepers."""
-        signature = one_array(rows.column("signature"))
-        is_long = signature.is_valid().to_numpy(zero_copy_only=False)
-        place = np.cumsum(is_long) - 1  # among the signatures that there are
-        partner = np.where(is_long[keeper], place[keeper], -1)[is_long]
-        agreement = np.full(rows.num_rows, -1, np.int64)
-        agreement[is_long] = count_agreements(signature_values(signature, self._num_values), partner)
-        wholes = id_words(rows.column("whole"))
-        agreement[is_equal(wholes, wholes[keeper])] = self._num_values + 1
-        agreement[keeper == np.arange(rows.num_rows)] = -1
-        return agreement
-
-
-def edges(
-    rows: pa.Table, later: NDArray[np.int64], earlier: NDArray[np.int64], agreement: NDArray[np.int64]
-) -> pa.Table:
-    """Rows of EDGE about pairs of rows, from both ends."""
-    ends, others = np.concatenate([later, earlier]), np.concatenate([earlier, later])
-    ids = id_words(rows.column("id"))
-    columns = {name: rows.column(name).take(pa.array(ends)) for name in ("id", "preference", "home")}
-    columns |= {
-        "key": pa.array(id_keys(ids[ends])),
-        "other": id_array(ids[others]),
-        "agreement": pa.array(np.concatenate([agreement, np.zeros_like(agreement)]).astype(np.uint16)),
-    }
-    return pa.table(columns)
+def ranks(group: NDArray[np.uint32], *columns: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of each row within its group, in the order of the columns."""
+    order = np.lexsort((*columns[::-1], group))
+    is_first = np.append(True, group[order][1:] != group[order][:-1])[: len(group)]
+    place = np.arange(len(group))
+    found = np.empty(len(group), np.int64)
+    found[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
+    return found

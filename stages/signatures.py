@@ -98,3 +98,17 @@ def signature_values(signatures: pa.Array, num_values: int) -> NDArray[np.uint32
     start = int(np.frombuffer(offsets, np.int64)[valid.offset]) if len(valid) else 0
     values = np.frombuffer(data or b"", "<u4", count=len(valid) * num_values, offset=start)
     return values.reshape(-1, num_values)
+
+
+def value_array(values: NDArray[np.uint32], offsets: NDArray[np.int64]) -> pa.Array:
+    """Stretches of numbers, each from one offset to the next, as little-endian bytes."""
+    buffers = [None, pa.py_buffer((offsets * 4).tobytes()), pa.py_buffer(values.astype("<u4").tobytes())]
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def value_stretches(sketches: pa.Array) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """The numbers of sketches (no nulls), and the offsets of the stretches."""
+    data, offsets = text_buffers(sketches.cast(pa.large_binary()).view(pa.large_string()))
+    start = int(offsets[0])
+    values = np.frombuffer(data[start : int(offsets[-1])].tobytes(), "<u4")
+    return values, (offsets - start) // 4

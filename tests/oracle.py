@@ -117,11 +117,25 @@ class _Interpreter:
             mine = mail.filter(pa.array(address >> np.uint64(ROW_BITS) == home))
             row = pa.array((mine.column("home").to_numpy() & np.uint64((1 << ROW_BITS) - 1)).astype(np.uint32))
             mine = self._sorted(mine.drop_columns(["home"]).append_column("row", row), ("row",))
-            kept = self._kept[home]
-            if kept is not None and mine.num_rows:
-                tables.append(at_home(check_rows(step.open()(kept, mine), step.columns, "key"), home))
+            for about, letters in self._read(step, home, mine):
+                tables.append(at_home(check_rows(step.open()(about, letters), step.columns, "key"), home))
         empty = schema_of("key", replace_row(step.columns)).empty_table()
         self._store(step.name, pa.concat_tables([empty, *tables]))
+
+    def _read(self, step: Reply, home: int, mail: pa.Table) -> list[tuple[pa.Table, pa.Table]]:
+        """What a Reply is given: what was kept and all mail, or the documents with mail in pieces."""
+        kept = self._kept[home]
+        if not step.reads:
+            return [(kept, mail)] if kept is not None and mail.num_rows else []
+        row = mail.column("row").to_numpy()
+        found = []
+        for start, stop in self._cuts.pieces(len(self._homes[home]), self._rng):
+            letters = mail.filter(pa.array((row >= start) & (row < stop)))
+            wanted = np.unique(letters.column("row").to_numpy())
+            documents = self._documents.take(pa.array([self._homes[home][number] for number in wanted], pa.int64()))
+            table = pa.Table.from_batches([documents.select(step.reads)]).append_column("row", pa.array(wanted))
+            found += [(table, letters)] if letters.num_rows else []
+        return found
 
     def _reduce(self, step: Reduce, inputs: Sequence[pa.Table]) -> tuple[pa.Table, int]:
         rows = self._sorted(pa.concat_tables(inputs), step.order)

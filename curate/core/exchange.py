@@ -55,15 +55,20 @@ class Send(abc.ABC):
 
 
 class Reply(abc.ABC):
-    """Later step: what was kept of the documents of one home, and the mail that came, to rows that travel."""
+    """Later step: what was kept of the documents of one home, and the mail that came, to rows that travel.
+
+    With `reads`, these columns of the documents that have mail (and `row`) take the place of what was
+    kept, some documents at a time; then the rows about a document depend on its own mail alone.
+    """
 
     name: ClassVar[str]
     mail: ClassVar[str]  # the Reduce whose rows came
     columns: ClassVar[Columns]
+    reads: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def open(self) -> Callable[[pa.Table, pa.Table], pa.Table]:
-        """(kept, mail), each sorted by id, to rows."""
+        """(kept or documents, mail), each sorted by `row`, to rows."""
 
 
 class Reduce(abc.ABC):

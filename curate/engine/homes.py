@@ -1,6 +1,6 @@
 """The homes of documents between two passes: opening what takes them in, and reading them back with their mail."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,26 @@ def mail_schema(step: Step, name: str) -> pa.Schema:
     """The rows of a Reduce to homes."""
     columns = next(one.columns for one in exchange_of(step).program() if one.name == name and hasattr(one, "columns"))
     return pa.schema([("home", pa.uint64()), ("id", pa.binary(16)), *columns.items()])
+
+
+def read_documents(
+    context: Context, unit: Unit, columns: Sequence[str], mail: pa.Table
+) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """The documents of a home that have mail, with `row`, and this mail; row groups without mail are left out."""
+    rows = mail.column("row").to_numpy()
+    position = 0
+    for output in receipt_of_home(context, unit)["outputs"]:
+        file = StoredTable(context.storage, output) if output["role"] == "home" else None
+        while file is not None and file.has_more:
+            stop = position + file.next_rows
+            first, last = np.searchsorted(rows, [position, stop]).tolist()
+            if first == last:
+                file.skip_group()
+            else:
+                wanted = np.unique(rows[first:last])
+                documents = file.read_group(columns).take(pa.array(wanted - position))
+                yield documents.append_column("row", pa.array(wanted)), mail.slice(first, last - first)
+            position = stop
 
 
 def read_kept(context: Context, unit: Unit, step: Step) -> pa.Table:

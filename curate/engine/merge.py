@@ -189,8 +189,17 @@ class StoredTable:
         """Leave out row groups without a key in [low, high), where the first column is sorted."""
         self._groups = [group for group in self._groups if self._overlaps(group, low, high)]
 
-    def read_group(self) -> pa.Table:
-        """The next row group."""
+    @property
+    def next_rows(self) -> int:
+        """Rows of the next row group."""
+        return int(self._parquet.metadata.row_group(self._groups[-1]).num_rows)
+
+    def skip_group(self) -> None:
+        """Leave out the next row group."""
+        self._groups.pop()
+
+    def read_group(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The next row group: all its columns, or some."""
         group = self._groups.pop()
         start, stop = self._extent(group)
         if not self._block.holds(start, stop):
@@ -200,7 +209,7 @@ class StoredTable:
                     break
                 stop = end
             self._block.fetch(start, stop)
-        return self._parquet.read_row_group(group, use_threads=False)
+        return self._parquet.read_row_group(group, columns=columns and list(columns), use_threads=False)
 
     def _overlaps(self, group: int, low: int, high: int) -> bool:
         statistics = self._parquet.metadata.row_group(group).column(0).statistics

@@ -27,6 +27,7 @@ Offsets = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 SEED = 1  # of the permutations: datasketch's default
+MAX_SHINGLES = 1 << 16  # of a text, the most whose hashes are compared one by one: 256 KB
 
 # Scripts without spaces: each character is a unit, with the marks that follow it.
 SPACELESS = (
@@ -71,6 +72,7 @@ _S29, _S32, _S33 = np.uint64(29), np.uint64(32), np.uint64(33)
 _H1, _H2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
 _S13, _S16 = np.uint32(13), np.uint32(16)
 _HIGHEST = np.uint32(0xFFFFFFFF)
+_BEYOND = 1 << 32  # above any hash of a shingle
 
 
 def sign(
@@ -109,6 +111,29 @@ def count_agreements(signatures: NDArray[np.uint32], partner: NDArray[np.int64])
     counts = np.empty(len(partner), np.int64)
     _count_agreements(signatures, partner, counts)
     return counts
+
+
+def collect_shingles(data: Bytes, offsets: Offsets, ngram: int) -> tuple[NDArray[np.uint32], Offsets]:
+    """The different hashes of the shingles of each text, ascending: the smallest MAX_SHINGLES of them.
+
+    Shapes: (bytes,), (texts + 1,) -> (hashes,), (texts + 1,): those of text i lie from offset i to i + 1.
+    """
+    lengths = np.diff(offsets)
+    values = np.empty(int(np.minimum(lengths // 2 + 1, MAX_SHINGLES).sum()), np.uint32)
+    starts = np.zeros(len(offsets), np.int64)
+    _collect(data, offsets, characters(), ngram, MAX_SHINGLES, values, starts[1:])
+    return values[: starts[-1]], starts
+
+
+def compare_shingles(values: NDArray[np.uint32], offsets: Offsets, partner: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The Jaccard index of the shingles of text i and text partner[i]; -1 where partner[i] is negative.
+
+    Exact, but for collisions of 32 bits, where both have fewer than MAX_SHINGLES; else of the hashes below the
+    largest that is known of both, a sample of at least MAX_SHINGLES: its standard error is 0.002 at most.
+    """
+    found = np.full(len(partner), -1.0)
+    _compare(values, offsets, partner, MAX_SHINGLES, found)
+    return found
 
 
 @functools.cache
@@ -218,28 +243,95 @@ def _find_unstable(data: Bytes, offsets: Offsets, table: NDArray[np.uint32], fou
             at += size
 
 
-@_compiled(_u64, _constant(_u32, 1), _constant(_u32, 1), _u32[::1])
-def _permute(
-    shingle: np.uint64, factors: NDArray[np.uint32], terms: NDArray[np.uint32], lowest: NDArray[np.uint32]
-) -> None:
-    """Lower each value of a signature to what its permutation makes of a shingle."""
-    value = np.uint32(shingle ^ (shingle >> _S32))
+@_compiled(_u64)
+def _mix32(shingle: np.uint64) -> np.uint32:
+    """The finalizer of MurmurHash3 for 32 bits, of the low 32 bits of a shingle's hash: what datasketch permutes."""
+    value = np.uint32(shingle)
     value ^= value >> _S16
     value = np.uint32(value * _H1)
     value ^= value >> _S13
     value = np.uint32(value * _H2)
-    value ^= value >> _S16
-    for k in range(len(lowest)):
-        lowest[k] = min(lowest[k], np.uint32(factors[k] * value + terms[k]))
+    return np.uint32(value ^ (value >> _S16))
 
 
-@_compiled(_u64[::1], _i64)
-def _shingle(recent: Words, count: int) -> np.uint64:
-    """The hash of the last units, which lie in a ring; `count` units were put into it."""
-    shingle = np.uint64(0)
-    for k in range(len(recent)):
-        shingle = _chain(shingle, recent[(count + k) % len(recent)])
-    return shingle
+@_compiled(_constant(_u8, 1), _constant(_i64, 1), _i64, _constant(_u32, 1), _u64[::1], _u64[::1])
+def _hash_units(data: Bytes, offsets: Offsets, text: int, table: NDArray[np.uint32], units: Words, whole: Words) -> int:
+    """Write the hash of each unit of a text, and both hashes of the whole; gives the number of units."""
+    at, end = offsets[text], offsets[text + 1]
+    whole_1, whole_2 = np.uint64(0), np.uint64(0)
+    unit_1, unit_2 = _FNV_BASIS, _BASIS_2
+    count = 0
+    is_open, is_alone = False, False
+    while at <= end:
+        entry, size = np.uint32(0), 1  # a text ends as if something that parts units stood behind it
+        if at < end:
+            if data[at] < 0x80:
+                entry = table[data[at]]
+            else:
+                code, size = _code_point(data, at, end)
+                entry = table[code]
+        at += size
+        if entry & _SKIPPED:
+            continue
+        folded = np.uint64(entry & _CODE)
+        starts_alone = (entry & _ALONE) != 0
+        if is_open and (folded == 0 or ((is_alone or starts_alone) and not entry & _MARK)):
+            unit_1, unit_2 = mix64(unit_1), mix64(unit_2)
+            whole_1, whole_2 = _chain(whole_1, unit_1), _chain(whole_2, unit_2)
+            units[count] = unit_1
+            count += 1
+            unit_1, unit_2, is_open = _FNV_BASIS, _BASIS_2, False
+        if folded:
+            if not is_open:
+                is_open, is_alone = True, starts_alone
+            unit_1 = (unit_1 ^ folded) * _FNV_PRIME
+            unit_2 = (unit_2 ^ folded) * _PRIME_2
+    whole[0], whole[1] = whole_1, whole_2
+    return count
+
+
+@_compiled(_u64[::1], _i64, _i64, _u32[::1])
+def _hash_shingles(units: Words, count: int, ngram: int, shingles: NDArray[np.uint32]) -> int:
+    """Write the hash (32 bits) of each shingle of so many units; gives their number. Fewer units are one shingle."""
+    ngram = min(ngram, count)
+    for first in range(count - ngram + 1 if count else 0):
+        shingle = np.uint64(0)
+        for k in range(first, first + ngram):
+            shingle = _chain(shingle, units[k])
+        shingles[first] = np.uint32(shingle ^ (shingle >> _S32))
+    return count - ngram + 1 if count else 0
+
+
+@_compiled(_u32[::1], _i64, _constant(_u32, 1), _constant(_u32, 1), _u32[::1])
+def _permute(
+    shingles: NDArray[np.uint32],
+    count: int,
+    factors: NDArray[np.uint32],
+    terms: NDArray[np.uint32],
+    lowest: NDArray[np.uint32],
+) -> None:
+    """Lower each value of a signature to the smallest that its permutation makes of the shingles."""
+    for first in range(0, count, 4):  # four at once: each value is then loaded and stored a fourth as often
+        last = count - 1
+        one, two = _mix32(np.uint64(shingles[first])), _mix32(np.uint64(shingles[min(first + 1, last)]))
+        three, four = (
+            _mix32(np.uint64(shingles[min(first + 2, last)])),
+            _mix32(np.uint64(shingles[min(first + 3, last)])),
+        )
+        for k in range(len(lowest)):
+            factor, term = factors[k], terms[k]
+            low = min(np.uint32(factor * one + term), np.uint32(factor * two + term))
+            high = min(np.uint32(factor * three + term), np.uint32(factor * four + term))
+            lowest[k] = min(lowest[k], min(low, high))
+
+
+@_compiled(_constant(_i64, 1))
+def _most_units(offsets: Offsets) -> int:
+    """More units than any of the texts has: one needs two bytes at least, but for the last."""
+    most = 0
+    for text in range(len(offsets) - 1):
+        most = max(most, offsets[text + 1] - offsets[text])
+    return most // 2 + 2
 
 
 @_compiled(
@@ -257,40 +349,74 @@ def _sign(
     wholes: Words,
     num_units: NDArray[np.int64],
 ) -> None:
-    recent = np.zeros(ngram, np.uint64)  # hashes of the last units, in a ring
+    units = np.empty(_most_units(offsets), np.uint64)
+    shingles = np.empty(len(units), np.uint32)
     for text in range(len(offsets) - 1):
-        at, end = offsets[text], offsets[text + 1]
-        whole_1, whole_2 = np.uint64(0), np.uint64(0)
-        unit_1, unit_2 = _FNV_BASIS, _BASIS_2
-        count = 0
-        is_open, is_alone = False, False
-        while at <= end:
-            entry, size = np.uint32(0), 1  # a text ends as if something that parts units stood behind it
-            if at < end:
-                code, size = _code_point(data, at, end)
-                entry = table[code]
-            at += size
-            if entry & _SKIPPED:
-                continue
-            folded = np.uint64(entry & _CODE)
-            starts_alone = (entry & _ALONE) != 0
-            if is_open and (folded == 0 or ((is_alone or starts_alone) and not entry & _MARK)):
-                unit_1, unit_2 = mix64(unit_1), mix64(unit_2)
-                whole_1, whole_2 = _chain(whole_1, unit_1), _chain(whole_2, unit_2)
-                recent[count % ngram] = unit_1
-                count += 1
-                if count >= ngram:
-                    _permute(_shingle(recent, count), factors, terms, signatures[text])
-                unit_1, unit_2, is_open = _FNV_BASIS, _BASIS_2, False
-            if folded:
-                if not is_open:
-                    is_open, is_alone = True, starts_alone
-                unit_1 = (unit_1 ^ folded) * _FNV_PRIME
-                unit_2 = (unit_2 ^ folded) * _PRIME_2
-        if 0 < count < ngram:
-            _permute(whole_1, factors, terms, signatures[text])
-        wholes[text, 0], wholes[text, 1] = mix64(whole_1), mix64(whole_2)
+        count = _hash_units(data, offsets, text, table, units, wholes[text])
+        num_shingles = _hash_shingles(units, count, ngram, shingles)
+        _permute(shingles, num_shingles, factors, terms, signatures[text])
+        wholes[text, 0], wholes[text, 1] = mix64(wholes[text, 0]), mix64(wholes[text, 1])
         num_units[text] = count
+
+
+@_compiled(_constant(_u8, 1), _constant(_i64, 1), _constant(_u32, 1), _i64, _i64, _u32[::1], _i64[::1])
+def _collect(
+    data: Bytes,
+    offsets: Offsets,
+    table: NDArray[np.uint32],
+    ngram: int,
+    most: int,
+    values: NDArray[np.uint32],
+    ends: NDArray[np.int64],
+) -> None:
+    """Write the smallest different shingles of each text, ascending, one text behind the other, and where each ends."""
+    units = np.empty(_most_units(offsets), np.uint64)
+    shingles = np.empty(len(units), np.uint32)
+    whole = np.empty(2, np.uint64)
+    end = 0
+    for text in range(len(offsets) - 1):
+        count = _hash_units(data, offsets, text, table, units, whole)
+        found = np.sort(shingles[: _hash_shingles(units, count, ngram, shingles)])
+        start = end
+        for k in range(len(found)):
+            if end - start < most and (k == 0 or found[k] != found[k - 1]):
+                values[end] = found[k]
+                end += 1
+        ends[text] = end
+
+
+@_compiled(_constant(_u32, 1), _i64, _i64, _i64, _i64, _i64)
+def _similarity(values: NDArray[np.uint32], start_1: int, stop_1: int, start_2: int, stop_2: int, most: int) -> float:
+    """The Jaccard index of two ascending stretches. Of a full one, what lies above its last value is not known."""
+    limit = np.uint32(_HIGHEST)
+    if stop_1 - start_1 == most:
+        limit = min(limit, values[stop_1 - 1])
+    if stop_2 - start_2 == most:
+        limit = min(limit, values[stop_2 - 1])
+    one, other = np.int64(start_1), np.int64(start_2)
+    common = union = 0
+    while one < stop_1 or other < stop_2:
+        left = np.int64(values[one]) if one < stop_1 else np.int64(_BEYOND)
+        right = np.int64(values[other]) if other < stop_2 else np.int64(_BEYOND)
+        if min(left, right) > limit:
+            break
+        union += 1
+        common += left == right
+        one += left <= right
+        other += right <= left
+    return common / union if union else 0.0
+
+
+@_compiled(
+    *(_constant(_u32, 1), _constant(_i64, 1), _constant(_i64, 1), _i64, types.float64[::1]),
+)
+def _compare(
+    values: NDArray[np.uint32], offsets: Offsets, partner: NDArray[np.int64], most: int, found: NDArray[np.float64]
+) -> None:
+    for one in range(len(partner)):
+        other = partner[one]
+        if other >= 0:
+            found[one] = _similarity(values, offsets[one], offsets[one + 1], offsets[other], offsets[other + 1], most)
 
 
 @_compiled(_constant(_u32, 2), _u64[:, ::1])

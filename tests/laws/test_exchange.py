@@ -97,7 +97,7 @@ def test_verdicts_depend_on_the_documents_alone(case: Case, data: st.DataObject,
 def test_keys_that_collide_change_nothing(documents: pa.RecordBatch, cuts: Cuts) -> None:
     alone = [run_exchange(exchange, documents).verdicts for exchange in (LOOSE, ExactDedup())]
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("stages.minhash", "stages.clusters"):
+        for module in ("stages.minhash", "stages.verification", "stages.clusters"):
             patch.setattr(f"{module}.id_keys", lambda words: np.zeros(len(words), np.uint64))
         patch.setattr("xxhash.xxh3_128_digest", lambda data: bytes(8) + hashlib.sha256(data).digest()[:8])
         assert [run_exchange(exchange, documents, cuts).verdicts for exchange in (LOOSE, ExactDedup())] == alone

@@ -121,7 +121,9 @@ def deduplicate(
         if min(len(wholes[one]), len(wholes[other])) < ngram:
             is_edge = wholes[one] == wholes[other] != []
         else:
-            is_edge = is_similar(signatures[one], signatures[other], bands, threshold)
+            is_edge = is_candidate(signatures[one], signatures[other], bands) and is_similar(
+                signatures[one], signatures[other], jaccard(texts[one], texts[other], ngram), threshold
+            )
         if is_edge:
             similar[one].add(other)
             similar[other].add(one)
@@ -137,10 +139,23 @@ def deduplicate(
     return answers
 
 
-def is_similar(values_1: list[int], values_2: list[int], bands: int, threshold: float) -> bool:
+def is_candidate(values_1: list[int], values_2: list[int], bands: int) -> bool:
     rows = len(values_1) // bands
-    is_candidate = any(values_1[at : at + rows] == values_2[at : at + rows] for at in range(0, len(values_1), rows))
-    return is_candidate and sum(map(int.__eq__, values_1, values_2)) / len(values_1) >= threshold
+    return any(values_1[at : at + rows] == values_2[at : at + rows] for at in range(0, len(values_1), rows))
+
+
+def is_similar(values_1: list[int], values_2: list[int], exact: float, threshold: float) -> bool:
+    """The estimate decides outside a margin of 0.1, or of three standard errors, and exact Jaccard inside."""
+    number = len(values_1)
+    agreement = sum(map(int.__eq__, values_1, values_2))
+    margin = max(0.1, 3 * (threshold * (1 - threshold) / number) ** 0.5)
+    is_doubtful = (threshold - margin) * number <= agreement <= (threshold + margin) * number
+    return exact >= threshold if is_doubtful else agreement >= threshold * number
+
+
+def jaccard(text_1: str, text_2: str, ngram: int) -> float:
+    one, other = set(shingles(text_1, ngram)), set(shingles(text_2, ngram))
+    return len(one & other) / len(one | other)
 
 
 def connected(position: int, similar: dict[int, set[int]]) -> set[int]:

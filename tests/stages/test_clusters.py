@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from curate.core.exchange import Reducer
 from stages.clusters import LargeStarReducer, MembersReducer, SmallStarReducer
-from stages.minhash import EDGE
+from stages.verification import EDGE
 from tests.oracle import schema_of
 
-Rows = list[tuple[Any, ...]]  # id, other, agreement, home
+Rows = list[tuple[Any, ...]]  # id, other, relation, home
 
 
 def text_id(number: int) -> bytes:
@@ -29,7 +29,7 @@ def table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
         "key": [0] * len(rows),
         "id": [text_id(one) for one in columns[0]],
         "other": [text_id(one) for one in columns[1]],
-        "agreement": columns[2],
+        "relation": columns[2],
         "preference": columns[3],
         "home": columns[3],
     }
@@ -74,16 +74,16 @@ def test_small_star_links_all_to_the_smallest_from_both_ends(cuts: Sequence[int]
 
 @pytest.mark.parametrize("cuts", CUTS)
 def test_members_name_each_document_once_and_its_pairs(cuts: Sequence[int]) -> None:
-    rows: Rows = [(1, 2, 0, 10), (1, 3, 0, None), (2, 1, 0, None), (2, 1, 90, 20), (2, 3, 80, 20)]
+    rows: Rows = [(1, 2, 0, 10), (1, 3, 0, None), (2, 1, 0, None), (2, 1, 2, 20), (2, 3, 1, 20)]
     rows += [(2, 4, 0, None), (2, 5, 0, 20), (3, 1, 0, None), (3, 2, 0, 30)]
     reducer = MembersReducer()
     assert reduced(reducer, rows, cuts) == [(1, 1), (2, 1), (2, 2), (2, 3), (3, 3)]
 
 
 def test_members_go_to_the_smallest_of_their_cluster() -> None:
-    given = MembersReducer().reduce(table([(1, 2, 0, 10), (2, 1, 90, 20), (2, 3, 80, 20)]))
+    given = MembersReducer().reduce(table([(1, 2, 0, 10), (2, 1, 2, 20), (2, 3, 1, 20)]))
     lines = {(one["id"][-1], one["other"][-1]): one for one in given.to_pylist()}
-    assert {pair: line["agreement"] for pair, line in lines.items()} == {(1, 1): 0, (2, 2): 0, (2, 1): 90, (2, 3): 80}
+    assert {pair: line["relation"] for pair, line in lines.items()} == {(1, 1): 0, (2, 2): 0, (2, 1): 2, (2, 3): 1}
     assert {line["cluster"] for line in lines.values()} == {text_id(1)}
     assert {line["home"] for pair, line in lines.items() if pair[0] == 2} == {20}
 

@@ -165,13 +165,14 @@ def test_a_hot_bucket_costs_a_bounded_number_of_pairs_a_document() -> None:
 
 
 def test_of_many_candidates_those_in_most_bands_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stages.minhash.MAX_CANDIDATES", 2)
-    others = np.array([[0, 1], [0, 2], [0, 3], [0, 3], [0, 9], [0, 8], [0, 7]], np.uint64)
-    row = np.array([5, 5, 5, 5, 6, 7, 7], np.uint32)
-    preference = np.array([4, 3, 9, 9, 0, 1, 2], np.uint64)
-    is_whole = np.array([False] * 6 + [True])
-    chosen = choose(row, others, preference, is_whole)
-    assert others[chosen, 1].tolist() == [3, 2, 9, 7]  # twice; preferred; alone; equal text
+    monkeypatch.setattr("stages.minhash.MAX_CANDIDATES", 4)
+    lines = [(5, 1, 4), (5, 2, 3), (5, 3, 9), (5, 3, 9), (5, 4, 8), (5, 4, 8), (5, 5, 7), (5, 5, 7), (5, 6, 1)]
+    lines += [(6, 9, 0), (7, 8, 1), (7, 7, 2)]
+    row, other, preference = (np.array(column) for column in zip(*lines, strict=True))
+    others = np.stack([np.zeros_like(other), other], axis=1).astype(np.uint64)
+    is_whole = np.array([False] * 11 + [True])
+    chosen = choose(row.astype(np.uint32), others, preference.astype(np.uint64), is_whole)
+    assert others[chosen, 1].tolist() == [3, 4, 5, 6, 9, 7]  # three twice, and the preferred one; alone; equal text
 
 
 @settings(max_examples=50, deadline=None)
