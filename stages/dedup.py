@@ -12,6 +12,7 @@ import xxhash
 
 from curate.core.exchange import VERDICT, Exchange, Loop, Reduce, Reducer, Reply, Send, Sent
 from curate.core.stage import Columns
+from stages.bands import PRESETS, Bands, Preset, choose_bands
 from stages.clusters import COMPONENTS, ReduceMembers, ReduceVerdicts
 from stages.ids import id_array, id_words, is_equal
 from stages.kernels.buffers import text_buffers
@@ -57,17 +58,20 @@ class ExactDedup(Exchange):
 class MinHashDedup(Exchange):
     """Merges near-duplicates into a document that is kept and similar to them, never by a chain alone.
 
-    Similar: the Jaccard index of the sets of shingles, as the signatures estimate it, is at least
-    `threshold`. A shingle is `ngram` units in a row; a unit is a word (letters, numbers, marks),
-    case folded, or a character of a script without spaces; texts are compared in NFKC, punctuation
-    and symbols only part units. A text of fewer units is a duplicate of equal ones alone. Texts
+    Similar: the Jaccard index of the sets of shingles is at least `threshold`. A shingle is `ngram`
+    units in a row; a unit is a word (letters, numbers, marks), case folded, or a character of a script
+    without spaces; texts are compared in NFKC, punctuation and symbols only part units. A text of
+    fewer units is a duplicate of equal ones alone. Texts
     without units, such as empty ones, are duplicates of nothing.
 
     Pairs are sought among documents that agree in all `rows` values of one of `bands` bands: a pair
-    of similarity s is found with probability 1 - (1 - s^rows)^bands. In a bucket a document is
-    paired with the first 16 and the last 16 before it, and of all its pairs the 64 that occur in
-    most bands are verified; so the cost is linear, whatever the number of copies. Documents are
-    taken in the order of `keep`: one that is similar to a document kept before it is removed.
+    of similarity s is found with probability 1 - (1 - s^rows)^bands. Without `bands`, `rows` and
+    `preset` they are chosen by the threshold: 21 x 6 at 0.8. In a bucket a document is paired with the
+    first 16 and the last 16 before it, and of all its pairs at most 64 are verified; so the cost is
+    linear, whatever the number of copies. The estimate from all values decides where it is further
+    than 0.1 (or 3 standard errors) from the threshold, else the exact index does, for at most 16 pairs
+    a document. Documents are taken in the order of `keep`: one that is similar to a document kept
+    before it is removed.
 
     Reads: text.
     Merges: near_duplicate, with the kept document's id.
@@ -75,37 +79,48 @@ class MinHashDedup(Exchange):
     The signature is that of datasketch 2.0 (scheme affine32, seed 1) for this module's hash of shingles.
     Of a component of more than 2^20 different texts, held in memory at 200 bytes each, some near-duplicates stay.
     Source: Broder 1997, On the resemblance and containment of documents; Lee et al. 2021, section 4.2, for
-    verified pairs. Defaults: 0.8 and word 5-grams as in Lee et al. 2021, appendix A; 21 x 6 finds 99.8 % of the
-    pairs at 0.8 and 93 % at 0.7 (computed), so that the threshold and not the bands decides.
+    verified pairs. Defaults: 0.8 and word 5-grams as in Lee et al. 2021, appendix A.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ("numba",)
     reads: ClassVar[tuple[str, ...]] = ("text",)
     reasons: ClassVar[tuple[str, ...]] = ("near_duplicate",)
 
     ngram: int = 5  # units a shingle
-    bands: int = 21
-    rows: int = 6  # values a band
+    preset: Preset | None = None  # bands x rows of others, see stages/bands.py
+    bands: int | None = None
+    rows: int | None = None  # values a band
     threshold: float = 0.8
     keep: tuple[Preference, ...] = ("source_order", "longest")  # which is kept, by UTF-8 bytes of the text; ties by id
 
     def __post_init__(self) -> None:
         """Raises ValueError for options out of range or that contradict each other."""
         for name, value in (("ngram", self.ngram), ("bands", self.bands), ("rows", self.rows)):
-            if value < 1:
+            if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}, must be at least 1")
-        if self.bands * self.rows > MAX_VALUES:
-            raise ValueError(f"bands x rows is {self.bands * self.rows}, must be at most {MAX_VALUES}")
         if not 0 < self.threshold <= 1:
-            raise ValueError(f"threshold is {self.threshold}, must be above 0 and at most 1 (equal signatures)")
+            raise ValueError(f"threshold is {self.threshold}, must be above 0 and at most 1 (equal shingles)")
+        if (self.bands is None) != (self.rows is None):
+            raise ValueError("bands and rows are given together, or chosen by the threshold")
+        if self.preset is not None and self.bands is not None:
+            raise ValueError(f"preset {self.preset} gives bands and rows; leave these out, or the preset")
+        if self.layout.num_values > MAX_VALUES:
+            raise ValueError(f"bands x rows is {self.layout.num_values}, must be at most {MAX_VALUES}")
         _check_keep(self.keep)
+
+    @property
+    def layout(self) -> Bands:
+        """The bands: explicit, of the preset, or chosen by the threshold."""
+        if self.bands is not None and self.rows is not None:
+            return Bands(self.bands, self.rows)
+        return choose_bands(self.threshold) if self.preset is None else PRESETS[self.preset]
 
     def program(self) -> tuple[Send | Reply | Reduce | Loop, ...]:
         """See Exchange."""
-        num_values = self.bands * self.rows
+        num_values = self.layout.num_values
         return (
-            SendBands(self.ngram, self.bands, self.rows, self.keep),
+            SendBands(self.ngram, *self.layout, self.keep),
             ReduceCandidates(),
             ReplySignatures(),
             ReduceDoubts(num_values, self.threshold),

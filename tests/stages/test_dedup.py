@@ -280,7 +280,7 @@ def shingles(text: str) -> set[tuple[str, ...]]:
 
 
 def test_recall_and_precision_against_exact_jaccard(shared_data: Path) -> None:
-    """Human-made near-duplicates at all levels; the bounds are what a signature of 126 values can tell at 0.8."""
+    """Human-made near-duplicates at all levels. Words of the exact pairs are `[a-z0-9]+`, ours nearly."""
     with lzma.open(shared_data / "text" / "spdx_licence_texts.jsonl.xz", "rt", encoding="utf-8") as file:
         records = [json.loads(line) for line in file]
     places = {record["id"]: place for place, record in enumerate(records)}
@@ -292,12 +292,13 @@ def test_recall_and_precision_against_exact_jaccard(shared_data: Path) -> None:
     removed = outcome.removed()
     pairs = [pair for pair, value in jaccard.items() if value >= 0.8]
     assert len(pairs) == 394
-    assert sum(bool(pair & removed) for pair in pairs) / len(pairs) >= 0.98
+    assert sum(bool(pair & removed) for pair in pairs) / len(pairs) >= 0.99
     named = [jaccard.get(frozenset((one, kept)), 0) for one, (_, kept) in fates(outcome).items()]
-    assert min(named) >= 0.7
-    assert sum(value >= 0.8 for value in named) / len(named) >= 0.92
+    assert min(named) >= 0.79
+    assert sum(value >= 0.8 for value in named) / len(named) >= 0.99
+    assert len(removed) == len(named) and not removed & {kept for _, kept in fates(outcome).values()}
     exact = greedy(len(records), jaccard, 0.8)
-    assert len(exact) == 142 and len(exact & removed) >= 135 and len(removed) <= 145
+    assert len(exact) == 142 and len(exact & removed) >= 137 and len(removed) <= 143
 
 
 def greedy(number: int, jaccard: dict[frozenset[int], float], threshold: float) -> set[int]:
@@ -318,9 +319,12 @@ def greedy(number: int, jaccard: dict[frozenset[int], float], threshold: float) 
         ({"threshold": 0.0}, "threshold is 0.0, must be above 0"),
         ({"threshold": 1.0001}, "threshold is 1.0001"),
         ({"threshold": -0.1}, "threshold is -0.1"),
-        ({"bands": 0}, "bands is 0, must be at least 1"),
-        ({"rows": -1}, "rows is -1"),
+        ({"bands": 0, "rows": 6}, "bands is 0, must be at least 1"),
+        ({"bands": 21, "rows": -1}, "rows is -1"),
         ({"ngram": 0}, "ngram is 0"),
+        ({"bands": 14}, "bands and rows are given together"),
+        ({"rows": 8}, "bands and rows are given together"),
+        ({"preset": "nemo", "bands": 14, "rows": 8}, "preset nemo gives bands and rows"),
         ({"bands": 4096, "rows": 5}, "bands x rows is 20480, must be at most 16384"),
         ({"keep": ("longest", "longest")}, "keep names one order twice"),
     ],
@@ -331,13 +335,15 @@ def test_options_out_of_range_are_refused(options: dict[str, Any], said: str) ->
         MinHashDedup(**options)
 
 
-def test_threshold_1_asks_for_equal_signatures() -> None:
+def test_threshold_1_asks_for_equal_shingles() -> None:
     texts = [" ".join(BASE), " ".join(BASE).upper(), " ".join(changed(BASE, 3))]
     assert fates(run_exchange(MinHashDedup(threshold=1.0), documents_of(texts))) == {1: ("near_duplicate", 0)}
 
 
 def test_the_presets_of_others_can_be_written() -> None:
-    for bands, rows in ((14, 8), (450, 20), (20, 13)):
-        texts = [" ".join(BASE), " ".join(changed(BASE, 3))]
-        outcome = run_exchange(MinHashDedup(bands=bands, rows=rows, keep=()), documents_of(texts))
-        assert fates(outcome) == {1: ("near_duplicate", 0)}
+    texts = [" ".join(BASE), " ".join(changed(BASE, 3))]
+    for preset, bands, rows in (("fineweb", 14, 8), ("refinedweb", 450, 20), ("nemo", 20, 13)):
+        for options in ({"preset": preset}, {"bands": bands, "rows": rows}):
+            stage = MinHashDedup(**options, keep=())
+            assert stage.layout == (bands, rows)
+            assert fates(run_exchange(stage, documents_of(texts))) == {1: ("near_duplicate", 0)}
