@@ -28,14 +28,15 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-demo: env  ## install, run the quickstart pipeline, verify it, and say where the result is
+demo: env  ## install, run the quickstart pipeline, verify it, and say what to try next
 	$(BIN)/curate run examples/quickstart/pipeline.yaml --output $(DEMO)
 	$(BIN)/curate verify $(DEMO)
-	@printf '  %-56s %s\n' 'The dataset is there. What to look at:' '' \
-	  '$(DEMO)/MANIFEST' 'names the dataset; its manifest.json says what is in it' \
-	  '$(BIN)/curate report $(DEMO)' 'records in and out, with the reasons' \
-	  '$(BIN)/curate why $(DEMO) PMC2714198' 'what became of one article' \
-	  'examples/quickstart/pipeline.yaml' 'what was asked for; copy it for data of your own'
+	@printf '%s\n' '' \
+	  'Made and verified: $(DEMO), from articles, citations, a crawl and general text. Try next:' \
+	  '  source $(BIN)/activate' \
+	  "$$(printf '  %-56s %s' 'curate report $(DEMO)' 'what came in, what became of it, and why')" \
+	  "$$(printf '  %-56s %s' 'curate why $(DEMO) PMC2714198' 'one article: where its tokens are')" \
+	  "$$(printf '  %-56s %s' 'curate init my-corpus --recipe jsonl' 'begin with your own: docs/tutorial.md')"
 
 test: env  ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)

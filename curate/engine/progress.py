@@ -19,6 +19,7 @@ from curate.core.storage import Storage
 from curate.engine.node import assets_of_plan
 from curate.engine.receipt import Receipt
 from curate.engine.units import Unit
+from curate.plan.explain import counted
 from curate.plan.plan import Plan
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -72,7 +73,7 @@ class Progress:
         if units:
             names = ", ".join(dict.fromkeys(unit.phase for unit in units))
             done = len(units) - len(missing)
-            self.say(f"{names}: {len(units)} units" + (f", {done} done before" if done else ""))
+            self.say(f"{names}: {counted(len(units), 'unit')}" + (f", {done} done before" if done else ""))
 
     def advance(self, receipt: Receipt) -> None:
         """A unit ended."""

@@ -92,7 +92,7 @@ def _ends(items: Sequence[Any]) -> Sequence[Any]:
 
 def _source_lines(source: dict[str, Any]) -> Iterator[str]:
     inputs = _ends(source["inputs"])
-    yield f"source   {source['name']}: {source['num_inputs']} inputs, {_size(source['num_bytes'])}, in {source['root']}"
+    yield f"source   {source['name']}: {counted(source['num_inputs'], 'input')}, {_size(source['num_bytes'])}, in {source['root']}"
     cells = [[item["key"], _size(item["bytes"])] for item in inputs]
     if source["num_inputs"] > len(inputs):
         cells.insert(MAX_LISTED, ["...", ""])
@@ -124,7 +124,7 @@ def _phase_cells(phase: dict[str, Any]) -> list[str]:
     if phase["units"] is None:
         return [phase["phase"], "units not known yet", phase["why"]]
     to_run = phase["units"] - phase["done"]
-    return [phase["phase"], f"{phase['units']} units, {phase['done']} done, {to_run} to run", phase["why"]]
+    return [phase["phase"], f"{counted(phase['units'], 'unit')}, {phase['done']} done, {to_run} to run", phase["why"]]
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -132,6 +132,11 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     return [
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 unit`, `2 units`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _size(num_bytes: int) -> str:

@@ -1,5 +1,6 @@
 """The documents say what is true: their commands and programs run, their targets and files exist."""
 
+import json
 import os
 import re
 import shlex
@@ -145,3 +146,23 @@ def test_every_link_leads_somewhere(documents: dict[str, str]) -> None:
 def test_the_readme_names_what_a_run_leaves_behind(documents: dict[str, str]) -> None:
     for name in ("MANIFEST", "manifest.json", "rows-", "docs-", "cu-", "ledger/", "work/"):
         assert name in documents["README.md"]
+
+
+def test_the_picture_shows_every_phase_of_a_run(documents: dict[str, str]) -> None:
+    picture = documents["ARCHITECTURE.md"].partition("## The picture")[2].split("```")[1]
+    command = [
+        sys.executable,
+        "-m",
+        "curate",
+        "plan",
+        "examples/quickstart/pipeline.yaml",
+        "--output",
+        "absent",
+        "--json",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    phases = {phase["phase"].partition(".")[0] for phase in json.loads(done.stdout)["phases"]}
+    titles = [line for line in picture.splitlines() if re.match(r" [A-Za-z]", line)]  # above the boxes
+    assert phases >= {"documents", "exchange", "pack", "shards", "ledger"}
+    drawn = {word.partition(".")[0] for line in titles for word in line.split()}
+    assert phases | {"unused", "keepers", "MANIFEST"} <= drawn
