@@ -99,7 +99,8 @@ class Progress:
             f"{records['in']} records: {records['kept']} kept, {records['dropped']} dropped, "
             f"{records['merged']} merged, {records['quarantined']} quarantined"
         )
-        self.say(f"{train['rows']} rows of {manifest['format']['row_length']} tokens in {len(train['shards'])} shards")
+        rows, shards = counted(train["rows"], "row"), counted(len(train["shards"]), "shard")
+        self.say(f"{rows} of {manifest['format']['row_length']} tokens in {shards}")
         if train["rows"] == 0:
             self.say("the documents did not fill one row: the dataset is empty")
         self.say(f"dataset {manifest['dataset_id'][:12]} in {self._plan.output}, digest {train['digest']}")

@@ -92,7 +92,8 @@ def _ends(items: Sequence[Any]) -> Sequence[Any]:
 
 def _source_lines(source: dict[str, Any]) -> Iterator[str]:
     inputs = _ends(source["inputs"])
-    yield f"source   {source['name']}: {counted(source['num_inputs'], 'input')}, {_size(source['num_bytes'])}, in {source['root']}"
+    size = f"{counted(source['num_inputs'], 'input')}, {_size(source['num_bytes'])}"
+    yield f"source   {source['name']}: {size}, in {source['root']}"
     cells = [[item["key"], _size(item["bytes"])] for item in inputs]
     if source["num_inputs"] > len(inputs):
         cells.insert(MAX_LISTED, ["...", ""])
