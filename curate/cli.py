@@ -9,9 +9,9 @@ import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -192,28 +192,75 @@ def report(path: str, as_json: bool) -> None:
 
 @commands.command()
 @PATH
-@click.argument("id_", metavar="ID")
+@click.argument("record", metavar="ID|NAME|URL|PMID")
 @AS_JSON
-def why(path: str, id_: str, as_json: bool) -> None:
-    """Say what became of one record of the run at PATH."""
-    from curate.report.why import why as look_up  # loads pyarrow
+def why(path: str, record: str, as_json: bool) -> None:
+    """Say what became of one record of the run at PATH, and which rule decided."""
+    from curate.report.terminal import plain
+    from curate.report.why import as_lines  # loads pyarrow
+    from curate.report.why import why as look_up
 
-    found = look_up(path, id_)
-    if as_json:
-        click.echo(json.dumps(found))
-    else:
-        click.echo("\n\n".join("\n".join(_lines(record, "")) for record in found["records"]))
+    found = look_up(path, record)
+    texts = ("\n".join(as_lines(one)) for one in found["records"])
+    click.echo(json.dumps(found) if as_json else plain("\n\n".join(texts)))
 
 
-def _lines(record: Mapping[str, Any], indent: str) -> list[str]:
-    """A record as lines, what is nested indented."""
-    lines = []
-    for key, value in record.items():
-        if isinstance(value, Mapping):
-            lines += [f"{indent}{key}:", *_lines(value, indent + "  ")]
-        else:
-            lines.append(f"{indent}{key}: {value if isinstance(value, str) else json.dumps(value)}")
-    return lines
+@commands.command()
+@PATH
+@click.option("--rejected-by", metavar="RULE", required=True, help="A stage, a reason, or STAGE/REASON.")
+@click.option("-n", "num_samples", metavar="N", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option("--seed", metavar="N", type=int, help="Draws others; by default the dataset's own.")
+@AS_JSON
+def sample(path: str, rejected_by: str, num_samples: int, seed: int | None, as_json: bool) -> None:
+    """Show records that a rule did not keep, their text read again from the inputs."""
+    from curate.report.sample import as_text  # loads pyarrow
+    from curate.report.sample import sample as draw
+    from curate.report.terminal import plain
+
+    found = draw(path, rejected_by, num_samples, seed)
+    click.echo(json.dumps(found) if as_json else plain(as_text(found)))
+
+
+@commands.command()
+@PATH
+@click.argument("split")
+@click.argument("row", type=int)
+@click.argument("position", type=int, required=False)
+@AS_JSON
+def trace(path: str, split: str, row: int, position: int | None, as_json: bool) -> None:
+    """Lead from a token, or a whole row, to the documents and inputs it came from."""
+    from curate.report.terminal import plain
+    from curate.report.trace import as_text, trace_row, trace_token  # loads pyarrow
+
+    found = trace_row(path, split, row) if position is None else trace_token(path, split, row, position)
+    click.echo(json.dumps(found) if as_json else plain(as_text(found)))
+
+
+@commands.command()
+@PATH
+@AS_JSON
+def status(path: str, as_json: bool) -> None:
+    """Say how far the run at PATH is; reads storage alone."""
+    from curate.report.status import as_text  # loads the engine
+    from curate.report.status import status as look_at
+    from curate.report.terminal import plain
+
+    found = look_at(path)
+    click.echo(json.dumps(found) if as_json else plain(as_text(found)))
+
+
+@commands.command()
+@PATH
+@click.option("--delete", is_flag=True, help="Do it; without, only say what would go.")
+@AS_JSON
+def gc(path: str, delete: bool, as_json: bool) -> None:
+    """Find what the output at PATH does not need any more: replaced datasets, abandoned work."""
+    from curate.report.gc import as_text  # loads the engine
+    from curate.report.gc import gc as collect
+    from curate.report.terminal import plain
+
+    found = collect(path, delete=delete)
+    click.echo(json.dumps(found) if as_json else plain(as_text(found)))
 
 
 @commands.command()

@@ -82,6 +82,25 @@ def test_other_errors_are_one_line(arguments: list[str], message: str, curate: C
 
 @pytest.mark.parametrize(
     "arguments",
+    [
+        ["verify", "nowhere"],
+        ["report", "nowhere"],
+        ["why", "nowhere", "x"],
+        ["sample", "nowhere", "--rejected-by", "x"],
+        ["trace", "nowhere", "train", "0"],
+        ["status", "nowhere"],
+        ["gc", "nowhere"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_wrong_path_is_exit_2_for_all(arguments: list[str], curate: Curate) -> None:
+    done = curate(*arguments, code=2)
+    assert done.stdout == ""
+    assert "nowhere" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
     [["run"], ["rnu"], ["run", "a", "b"], ["plan", "a", "--on", "local"], ["run", "a", "--workers", "0"], ["why", "a"]],
 )
 def test_wrong_usage_is_exit_2(arguments: list[str], curate: Curate) -> None:
@@ -92,7 +111,7 @@ def test_wrong_usage_is_exit_2(arguments: list[str], curate: Curate) -> None:
 
 def test_version_and_help(curate: Curate) -> None:
     assert curate("--version").stdout == "curate 0.1.0\n"
-    for command in ("run", "plan", "verify", "report", "why"):
+    for command in ("run", "plan", "verify", "report", "why", "sample", "trace", "status", "gc"):
         assert f"  {command} " in curate("--help").stdout
         assert "Usage: curate " in curate(command, "--help").stdout
 
@@ -101,7 +120,7 @@ def test_the_options_are_those_that_others_script_against(curate: Curate) -> Non
     text = curate("run", "--help").stdout
     for option in ("--output", "--on", "--workers", "--job", "--wait", "--replace"):
         assert option in text
-    for command in ("plan", "verify", "report", "why"):
+    for command in ("plan", "verify", "report", "why", "sample", "trace", "status", "gc"):
         assert "--json" in curate(command, "--help").stdout
 
 

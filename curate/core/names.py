@@ -32,11 +32,25 @@ def place_of(key: str, offset: int, inner: int) -> str:
 
 def meanings_of(text: str) -> list[str]:
     """The indexed forms that a person may mean by `text`, the likeliest first."""
+    text = text.strip().removeprefix("<").removesuffix(">")  # as WARC writes ids
     found = [text, _pmid(text), _pmcid(text), _doi(text)]
     place = _PLACE.fullmatch(text)
     if place and place[3] is None:  # in a compressed stream all records lie in the stored bytes from 0 on
         found += [place_of(place[1], int(place[2]), 0), place_of(place[1], 0, int(place[2]))]
     return list(dict.fromkeys(form for form in found if form))
+
+
+def similar_to(text: str) -> list[str]:
+    """Names that differ from `text` in what people leave out or mistake."""
+    text = text.strip()
+    found = [text.lower(), text.upper(), text.rstrip("/"), f"{text}/", f"urn:uuid:{text}"]
+    _, separator, rest = text.partition("://")
+    if separator or "." in text:
+        rest = (rest if separator else text).removeprefix("www.")
+        hosts = (rest, f"www.{rest}")
+        found += [f"{kind}://{host}{end}" for kind in ("https", "http") for host in hosts for end in ("", "/")]
+        found += [f"{kind}://{host.rstrip('/')}" for kind in ("https", "http") for host in hosts]
+    return [name for name in dict.fromkeys(found) if name and name != text]
 
 
 def _pmid(text: str) -> str | None:

@@ -36,7 +36,12 @@ def finished_manifest(storage: Storage, plan: Plan) -> str | None:
 
 def done_key(plan: Plan, dataset: str) -> str:
     """Says that a plan gave a dataset. Plans that differ only in where inputs lie give the same one."""
-    return f"work/plans/{plan.plan_id}.{dataset}.done"
+    return done_marker(plan.plan_id, dataset)
+
+
+def done_marker(plan_id: str, dataset: str) -> str:
+    """The same, from the id of a plan."""
+    return f"work/plans/{plan_id}.{dataset}.done"
 
 
 @dataclass(frozen=True, kw_only=True)

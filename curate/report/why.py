@@ -1,87 +1,122 @@
-"""What became of one record, looked up in the ledger and, where it was kept, in the rows."""
+"""What became of one record, and why: the rule that decided, its number and limit; who was kept; where it stands."""
 
-import re
+from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from curate.core.errors import PlanError, StorageError, one_line
-from manifests.layout import ledger_schema
+from curate.core.names import place_of
+from curate.plan.plan import step_name
+from curate.report.places import place_of_document
+from curate.report.records import find, lines_of
 from manifests.manifest import Dataset, open_dataset
 from manifests.shape import Json
 
-HEX_ID = re.compile(r"[0-9a-fA-F]{32}")
+# Decisions that no step of the file makes.
+OWN_RULES = {
+    "identity": "one record of each id: the first by source, input and offset stays",
+    "pack": "what fills no row is left out",
+    "mix": "rows that a share of the mix does not need are left out",
+}
 
 
-def why(url: str, id: str) -> Json:
-    """Each fate of a record: `{"id", "found_by", "records": [...]}`.
+def why(url: str, text: str) -> Json:
+    """Each fate of a record: `{"asked", "found_by", "records": [...]}`.
 
-    `id` is the record's id (32 hex digits: only the part of the ledger that can hold it is read) or its
-    own name, such as a PMCID (all parts are read, as `found_by` then says). A kept record comes with its
-    shard and pieces. Raises: PlanError where no record has this id or name, or no dataset is finished
-    there; StorageError where a file is missing or damaged.
+    `text` is an id (32 hex digits) or a name: the record's own, a URL, PMID, PMCID, DOI, or the place
+    where it lies (`key@offset`). A record comes with the decision about it (`decision`: stage, use,
+    reason, value, limit, options), the steps that it passed, the record that was kept in its stead
+    (`kept`), and for a kept one shard, row and pieces. Raises: PlanError where no record is meant, or no
+    dataset is finished there; StorageError where a file is missing or damaged.
     """
     dataset = open_dataset(url)
-    parts = dataset.manifest["ledger"]["parts"]
-    found_by, found = "id", []
-    if HEX_ID.fullmatch(id):
-        holding = [part for part in parts if part["rows"] and part["first_id"] <= id.lower() <= part["last_id"]]
-        found = _matching(dataset, holding, "id", bytes.fromhex(id))
-    if not found:
-        found_by, found = "name, after reading all of the ledger", _matching(dataset, parts, "name", id)
-    if not found:
-        raise PlanError(f"{url}: no record has the id or name {id!r}; records dropped by type are counted, not listed")
-    return {"id": id, "found_by": found_by, "records": [_explained(dataset, record) for record in found]}
-
-
-def _matching(dataset: Dataset, parts: list[Json], column: str, value: bytes | str) -> list[Json]:
-    wanted = pc.field(column) == pa.scalar(value, ledger_schema().field(column).type)
-    return [record for part in parts for record in _lines(dataset, part, wanted)]
-
-
-def _lines(dataset: Dataset, file: Json, wanted: pc.Expression) -> list[Json]:
-    """The wanted lines of a sidecar; row groups that cannot hold them are not read."""
-    with dataset.storage.open(dataset.key(file["key"])) as stored:
-        try:
-            # In this thread: one that still read ahead when the process ended has aborted it.
-            table = pq.read_table(stored, filters=wanted, use_threads=False, pre_buffer=False)
-            lines: list[Json] = table.to_pylist()
-        except (ValueError, OSError) as error:
-            raise StorageError(f"{file['key']}: cannot be read as Parquet: {one_line(str(error))}") from error
-    return lines
+    found_by, found = find(dataset, text)
+    return {"asked": text, "found_by": found_by, "records": [_explained(dataset, record) for record in found]}
 
 
 def _explained(dataset: Dataset, line: Json) -> Json:
-    """A ledger line as JSON, without what is null; with shard and pieces where it was kept."""
-    record = {name: _plain(value) for name, value in line.items() if value is not None}
-    record["numbers"] = {name: value for name, value in line["numbers"] or [] if value is not None}
+    """A ledger line as JSON, without what is null."""
+    record = described(line)
+    record |= _history(dataset.manifest["pipeline"], line, record["numbers"])
     if line["fate"] == "kept":
-        record |= _place(dataset, line["id"], line["split"], line["row"])
+        record |= place_of_document(dataset, line["id"], line["split"], line["row"])
+    if line["kept_id"] is not None:
+        record["kept"] = _keeper(dataset, line["kept_id"])
     return record
 
 
-def _plain(value: Any) -> Any:
-    return value.hex() if isinstance(value, bytes) else value
+def described(line: Json) -> Json:
+    """What the ledger says of a record, as JSON, without what is null."""
+    record = {name: value.hex() if isinstance(value, bytes) else value for name, value in line.items()}
+    record = {name: value for name, value in record.items() if value is not None}
+    origin = line["origin"]
+    record["place"] = place_of(origin["key"], origin["offset"], origin["inner"] or 0)
+    record["numbers"] = {name: value for name, value in line["numbers"] or [] if value is not None}
+    return record
 
 
-def _place(dataset: Dataset, id: bytes, split: str, row: int) -> Json:
-    """Where a kept document stands: the shard of its first piece, and all pieces in order."""
-    shards = dataset.manifest["splits"][split]["shards"]
-    rows_per_shard = dataset.manifest["format"]["rows_per_shard"]
-    home = row // rows_per_shard
-    wanted = pc.field("id") == pa.scalar(id, pa.binary(16))
-    pieces: list[Json] = []
-    document_tokens = None
-    # Its other pieces are in the rows of its bucket, hence near, or among the tails at the end.
-    for i in sorted(range(len(shards)), key=lambda i: (min(abs(i - home), len(shards) - 1 - i + 2), i)):
-        for line in _lines(dataset, shards[i]["docs"], wanted):
-            document_tokens = line["document_tokens"]
-            place = {"row": i * rows_per_shard + line["row"], "shard": dataset.key(shards[i]["rows"]["key"])}
-            pieces.append(place | {name: line[name] for name in ("start", "length", "token_offset")})
-        covered = {piece["token_offset"]: piece["length"] for piece in pieces}  # later epochs repeat pieces
-        if document_tokens == sum(covered.values()):
-            break
-    pieces.sort(key=lambda piece: (piece["token_offset"], piece["row"]))
-    return {"shard": dataset.key(shards[home]["rows"]["key"]), "document_tokens": document_tokens, "pieces": pieces}
+def _keeper(dataset: Dataset, id: bytes) -> Json:
+    """The record that another was merged into: what became of it, and where it is."""
+    lines = [line for line in lines_of(dataset, [id]) if line["fate"] != "merged" or line["kept_id"] != id]
+    if not lines:
+        return {"id": id.hex()}
+    line = min(lines, key=lambda line: line["fate"] != "kept")
+    record = described(line)
+    if line["fate"] == "kept":
+        record |= place_of_document(dataset, id, line["split"], line["row"])
+    return record
+
+
+def _history(pipeline: Json, line: Json, numbers: Json) -> Json:
+    """`passed`: names of reader and steps before the decision, where the pipeline tells; `decision`, where there is."""
+    stage = line["stage"]
+    known = {step["name"]: step for step in steps_of(pipeline, line["source"])}
+    names = list(known)
+    history: Json = {}
+    if stage in known:
+        history["passed"] = names[: names.index(stage)]
+    elif stage in (None, "pack", "mix") and names:
+        history["passed"] = names
+    if stage is not None:
+        history["decision"] = _decision(pipeline, line, known.get(stage), numbers)
+    return history
+
+
+def steps_of(pipeline: Json, source: str) -> Iterator[Json]:
+    """The reader of a source, under its name as a step, and its steps, as the pipeline's description has them."""
+    for one in pipeline.get("sources", []):
+        if one["name"] == source:
+            yield {**one, "name": step_name(one["use"])}
+            yield from one["steps"]
+
+
+def _decision(pipeline: Json, line: Json, step: Json | None, numbers: Json) -> Json:
+    decision: Json = {"stage": line["stage"], "reason": line["reason"]}
+    if step is None:
+        rule = OWN_RULES.get(line["stage"])
+        mix = {"mix": pipeline["mix"]} if line["stage"] == "mix" and "mix" in pipeline else {}
+        return decision | ({"rule": rule} if rule else {}) | mix
+    decision |= {"use": step["use"], "options": step["options"]}
+    column, option = step.get("limits", {}).get(line["reason"], (None, None))
+    if option in step["options"]:
+        decision["value"] = {column: numbers.get(column)}
+        decision["limit"] = {option: step["options"][option]}
+    return decision
+
+
+def as_lines(value: Json, indent: str = "") -> Iterator[str]:
+    """A record for people: what is nested indented, lists of words in a line."""
+    for name, item in value.items():
+        if isinstance(item, dict):
+            yield f"{indent}{name}:"
+            yield from as_lines(item, indent + "  ")
+        elif isinstance(item, list) and item and isinstance(item[0], dict):
+            yield f"{indent}{name}:"
+            for one in item:
+                yield f"{indent}  " + ", ".join(f"{key} {_word(part)}" for key, part in one.items())
+        else:
+            yield f"{indent}{name}: {', '.join(map(_word, item)) if isinstance(item, list) else _word(item)}"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".")
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from curate.core.errors import PlanError, StorageError
-from curate.report.report import NUM_REASONS, render, report
+from curate.report.report import NUM_REASONS, render, report, stage_order
 from tests.manifests.builder import Tiny, rewrite_manifest
 
 
@@ -48,6 +48,25 @@ def test_a_byte_too_many_is_not_balanced(tmp_path: Path) -> None:
     assert report(str(tmp_path))["balanced"] is False
 
 
+def test_stages_stand_in_an_order_that_every_source_keeps(tmp_path: Path) -> None:
+    def source(name: str, use: str, *steps: str) -> dict[str, Any]:
+        return {"name": name, "use": f"x.{use}", "options": {}, "steps": [{"name": step} for step in steps]}
+
+    def change(manifest: dict[str, Any]) -> None:
+        articles = source("articles", "ReadA", "extract_a", "exact_dedup", "drop_empty")
+        web = source("web", "ReadB", "extract_b", "gopher_quality", "exact_dedup", "drop_empty")
+        manifest["pipeline"] = {"sources": [articles, web]}
+
+    Tiny().publish(str(tmp_path))
+    rewrite_manifest(tmp_path, change)
+    order = stage_order(json.loads(next(tmp_path.glob("*/manifest.json")).read_bytes()))
+    assert order[:8] == [
+        "read_a", "extract_a", "read_b", "extract_b", "gopher_quality", "identity", "exact_dedup", "drop_empty"
+    ]  # fmt: skip
+    assert order[8:] == ["read_jats", "read_warc", "pack"]
+    assert report(str(tmp_path))["funnel"][-1]["left"] == 19
+
+
 def test_no_dataset_and_a_damaged_one(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="found no MANIFEST"):
         report(str(tmp_path))
@@ -74,6 +93,18 @@ Records
  articles   12     10         1        0             1
  web        24      9        12        3             0
  all        36     19        13        3             1
+
+Funnel
+
+ stage            dropped   merged   quarantined   records left
+ --------------------------------------------------------------
+ read                   0        0             0             36
+ drop_empty             1        0             0             35
+ exact_dedup            0        2             0             33
+ gopher_quality         2        0             0             31
+ read_jats              0        0             1             30
+ read_warc              9        0             0             21
+ pack                   1        1             0             19
 
 Why records were not kept
 
@@ -123,14 +154,14 @@ def test_rendering_shows_the_groups_of_a_mix(tmp_path: Path) -> None:
 
 def test_rendering_stays_narrow_plain_and_literal(tmp_path: Path) -> None:
     facts = report(Tiny().publish(str(tmp_path)))
-    facts["drops"] = {f"stage_{i:02d}": {"[red]reason" + "x" * 150: 1000 - i} for i in range(20)}
+    facts["drops"] = {f"stage_{i:02d}": {"[red]reason" + "x" * 150: 1000 - i} for i in range(50)}
     facts["records_by_source"]["a [bold]source[/bold] of a long name" * 3] = facts["records"]
     text = render(facts, width=80)
     assert max(map(len, text.splitlines())) <= 80
     assert "\x1b" not in text
     assert "[red]reason" in text
     assert "[bold]" in text
-    assert f"{20 + 3 - NUM_REASONS} more reasons" in text
+    assert f"{50 + 3 - NUM_REASONS} more reasons; --json lists them" in text
 
 
 def test_rendering_of_nothing_at_all(tmp_path: Path) -> None:
