@@ -22,11 +22,12 @@ env: $(READY)  ## create .venv with the pinned packages and curate itself; redon
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "curate needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make env PYTHON=python3.12"; exit 1; }
-	rm -rf $(VENV)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	touch $@
+	@echo "installing the pinned packages into $(VENV): once, one to four minutes"
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
 
 demo: env  ## install, run the quickstart pipeline, verify it, and say what to try next
 	$(BIN)/curate run examples/quickstart/pipeline.yaml --output $(DEMO)

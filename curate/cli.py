@@ -267,7 +267,7 @@ def gc(path: str, delete: bool, as_json: bool) -> None:
 @click.argument("name", required=False)
 @AS_JSON
 def stages(name: str | None, as_json: bool) -> None:
-    """List the stages that ship, or show one; NAME may be the import path of your own."""
+    """List the stages, or show one; NAME may be your own's path."""
     from dataclasses import asdict
 
     from curate.plan.catalog import find, shipped  # loads pyarrow, and each stage
@@ -285,7 +285,7 @@ def stages(name: str | None, as_json: bool) -> None:
 @click.argument("folder", metavar="DIR")
 @click.option("--recipe", metavar="NAME", help="Which pipeline to begin with; without it, the list of them.")
 def init(folder: str, recipe: str | None) -> None:
-    """Write a commented pipeline.yaml into DIR, to point at your own data."""
+    """Write a commented pipeline.yaml into DIR."""
     from curate.recipes import write_recipe
 
     path = write_recipe(folder, recipe)

@@ -28,7 +28,7 @@ class Place:
 @contextmanager
 def open_place(context: Context, place: Place, say: Callable[[str], None]) -> Iterator[Executor]:
     """The executor of a place, which tells with `say` what it waits for. Raises PlanError where it cannot be had."""
-    with _open(context, place) as executor:
+    with _open(context, place, say) as executor:
         if place.job is None:
             yield executor
             return
@@ -46,7 +46,7 @@ def open_place(context: Context, place: Place, say: Callable[[str], None]) -> It
 
 
 @contextmanager
-def _open(context: Context, place: Place) -> Iterator[Executor]:
+def _open(context: Context, place: Place, say: Callable[[str], None]) -> Iterator[Executor]:
     if place.on == "local":
         with open_executor(context, place.workers or num_cpus()) as executor:
             yield executor
@@ -54,6 +54,7 @@ def _open(context: Context, place: Place) -> Iterator[Executor]:
     from curate.engine.cluster import open_cluster  # Ray takes a second to import
 
     address = None if place.on == "ray" else place.on
+    say("starting Ray on this machine" if address is None else f"joining the Ray cluster at {address!r}")
     with open_cluster(context, address, place.workers or (num_cpus() if address is None else None)) as executor:
         yield executor
 

@@ -18,8 +18,7 @@ DOCUMENTS = sorted(
     for pattern in ("*.md", "docs/**/*.md", "examples/*.md")
     for path in ROOT.glob(pattern)
 )
-# Their python blocks are whole, and one program where there are no commands between; elsewhere they are excerpts.
-PROGRAMS = ("docs/tutorial.md", "docs/python.md")
+PROGRAMS = ("docs/python.md",)  # their python blocks are one program; elsewhere they are excerpts
 # A backticked path of this repository; places in a run's output and patterns are not meant.
 FILE = re.compile(
     r"`((?:curate|stages|classifiers|manifests|tests|benchmarks|examples|docs|\.ci)/[\w./-]+|[A-Z]+\.md)`"
@@ -83,19 +82,11 @@ def newcomer(tmp_path: Path) -> tuple[Path, dict[str, str]]:
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if BLOCK.search((ROOT / name).read_text("utf-8"))])
 def test_every_command_and_program_runs_to_the_letter(name: str, newcomer: tuple[Path, dict[str, str]]) -> None:
     folder, environment = newcomer
-    shell, python = [], []
     found = list(blocks((ROOT / name).read_text("utf-8")))
-    is_program = all(kind == "python" for kind, _ in found)
-    for kind, block in found:
-        if kind == "bash":
-            shell.append(script(block))
-        elif name in PROGRAMS:
-            python.append(block)
-            (folder / f"block_{len(python)}.py").write_text("\n".join(python if is_program else [block]))
-            if not is_program:
-                shell.append(f"python block_{len(python)}.py")
-    if is_program:
-        shell = [f"python block_{len(python)}.py"] if python else []
+    shell = [script(block) for kind, block in found if kind == "bash"]
+    if name in PROGRAMS:
+        (folder / "program.py").write_text("\n".join(block for kind, block in found if kind == "python"))
+        shell.append("python program.py")
     done = subprocess.run(
         ["bash", "-c", "\n".join(shell)], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
