@@ -36,8 +36,8 @@ demo: env  ## install, run the quickstart pipeline, verify it, and say what to t
 	  'Made and verified: $(DEMO), from articles, citations, a crawl and general text. Try next:' \
 	  '  source $(BIN)/activate' \
 	  "$$(printf '  %-56s %s' 'curate report $(DEMO)' 'what came in, what became of it, and why')" \
-	  "$$(printf '  %-56s %s' 'curate why $(DEMO) PMC2714198' 'one article: where its tokens are')" \
-	  "$$(printf '  %-56s %s' 'curate init my-corpus --recipe jsonl' 'begin with your own: docs/tutorial.md')"
+	  "$$(printf '  %-56s %s' 'curate why $(DEMO) PMC2714198' 'one article: its place in the rows, and its citation')" \
+	  "$$(printf '  %-56s %s' 'curate trace $(DEMO) train 5 1000' 'one token: which document and bytes it came from')"
 
 test: env  ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
