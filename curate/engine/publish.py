@@ -14,7 +14,7 @@ from curate.engine.crash import crash_point
 from curate.engine.exports import exports_of, finish_exports
 from curate.engine.output import check_claim
 from curate.engine.phases import allocation, byte_counts, merged_counts, pipeline, split_names, total
-from curate.plan.plan import Plan
+from curate.plan.plan import Plan, step_name
 from manifests.layout import split_digest
 from manifests.sums import FATES, broken_sums, sum_rules
 
@@ -176,7 +176,7 @@ def _format(plan: Plan) -> dict[str, Any]:
         "dtype": rows.dtype,
         "row_length": rows.length,
         "rows_per_shard": rows.per_shard,
-        "packing": rows.packing.rsplit(".", 1)[-1].lower(),
+        "packing": step_name(rows.packing),
         "padding": "none",
         "bos": rows.bos,
         "eos": rows.eos,

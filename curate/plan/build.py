@@ -32,7 +32,7 @@ from manifests.exports import hf
 
 DROP_EMPTY = "stages.text.DropEmpty"
 TOKENIZE = "stages.tokenize.Tokenize"
-PACKINGS = {"concat": "stages.pack.Concat"}
+PACKINGS = {"concat": "stages.pack.Concat", "best_fit_fill": "stages.pack.BestFitFill"}
 OWN_NAMES = ("drop_empty", "tokenize", "pack", "mix")  # of the steps and drops that every run has
 MAX_SHARD_BYTES = 5 << 30  # what S3 takes in one PutObject
 

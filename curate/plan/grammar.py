@@ -171,6 +171,3 @@ def refuse_unbuilt(keys: PipelineKeys, table: Table) -> None:
     for path, is_used in unbuilt.items():
         if is_used:
             raise place_of(table, *path).error(f"'{'.'.join(path)}' {NOT_BUILT}")
-    if keys.dataset.rows.packing != "concat":
-        place = place_of(table, "dataset", "rows", "packing")
-        raise place.error(f"'packing: {keys.dataset.rows.packing}' {NOT_BUILT}; use concat")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import sentencepiece
 
 from curate.core.exchange import Exchange
@@ -41,9 +42,14 @@ def texts_by_id(file: Path, output: Path) -> dict[bytes, list[str]]:
     return texts
 
 
-def test_each_piece_is_a_part_of_its_document(corpus: Any, curate: Any, read_manifest: Any, tmp_path: Path) -> None:
-    file, output = corpus.pipeline(), tmp_path / "out"
+@pytest.mark.parametrize("packing", ["concat", "best_fit_fill"])
+def test_each_piece_is_a_part_of_its_document(
+    packing: str, corpus: Any, curate: Any, read_manifest: Any, tmp_path: Path
+) -> None:
+    replace = ("packing: concat", f"packing: {packing}")
+    file, output = corpus.pipeline(replace=replace), tmp_path / "out"
     curate("run", file, "--output", output)
+    curate("verify", output)
     texts = texts_by_id(file, output)
     manifest, storage = read_manifest(output), open_storage(str(output))
     tokenizer = manifest["tokenizer"]
@@ -71,3 +77,6 @@ def test_each_piece_is_a_part_of_its_document(corpus: Any, curate: Any, read_man
         assert (filled == manifest["format"]["row_length"]).all()
         number += shard["num_rows"]
     assert number == manifest["splits"]["train"]["rows"]
+    assert manifest["format"]["packing"] == packing
+    curate("run", corpus.pipeline(replace=replace, unit_bytes="16 KiB"), "--output", tmp_path / "cut", "--workers", 2)
+    assert read_manifest(tmp_path / "cut") == manifest

@@ -331,8 +331,6 @@ DATASET = [
     Malformed("exports unknown", ROWS, f"{ROWS}\n  exports: [hff]",
               ":24: exports of dataset must be one of hf, megatron, mds, nanotron, olmo, not 'hff'; "
               "did you mean 'hf'?"),
-    Malformed("best fit", "packing: concat", "packing: best_fit_fill",
-              f":23: 'packing: best_fit_fill' {UNBUILT}; use concat"),
     Malformed("watch", "unit_seconds: 60", "watch: {no_progress_minutes: 15, then: stop}",
               f":25: 'run.watch' {UNBUILT}"),
     Malformed("exchange under read", "use: tiny_stages.ReadLines, paths", "use: tiny_stages.Meet, paths",
