@@ -13,7 +13,9 @@ from curate.core.hashing import record_id
 from curate.core.schema import DOCUMENT, IDENTITY, schema_of
 from curate.core.stage import Columns, InputFile, Map, Quarantined, Reader, Records, Slice, with_columns
 from stages.compressed import Stream, open_stream
-from stages.jats_front import JatsFront, read_front
+from stages.jats_front import JatsFront, article_url, read_front
+from stages.jats_options import JatsOptions
+from stages.jats_references import without_references
 from stages.jats_text import article_text
 from stages.stretch import Stretch
 from stages.tar import Member, Tar, TarDamage
@@ -21,9 +23,11 @@ from stages.xml import parse
 
 COLUMNS: Columns = {
     **IDENTITY,
-    **{name: DOCUMENT[name] for name in ("content", "url", "license", "date", "kind")},
-    **dict.fromkeys(("pmid", "pmcid", "doi"), pa.string()),
+    **{name: DOCUMENT[name] for name in ("content", "url", "language", "license", "date", "kind")},
+    **dict.fromkeys(("pmid", "pmcid", "doi", "journal", "license_use", "license_evidence"), pa.string()),
+    "retracted": pa.bool_(),
 }
+_FRONT = ("language", "date", "kind", "pmid", "pmcid", "doi", "journal", "retracted")
 _ARCHIVE = re.compile(r".*\.(?:tar|tar\.gz|tar\.zst|tgz)", re.IGNORECASE | re.DOTALL)
 _ARTICLE = re.compile(r".*\.n?xml(?:\.gz|\.zst)?", re.IGNORECASE | re.DOTALL)
 _MEMBER = re.compile(r".*\.n?xml", re.IGNORECASE | re.DOTALL)
@@ -33,9 +37,11 @@ _MEMBER = re.compile(r".*\.n?xml", re.IGNORECASE | re.DOTALL)
 class ReadJats(Reader):
     """One article an .xml or .nxml file, or many in a .tar; both may be .gz or .zst.
 
-    Adds: the identity columns; content (the XML), url (null), license (normalized: cc0,
-    public-domain, cc-by, cc-by-sa, ...; null where none of these is stated), date (of publication),
-    kind (article-type), and as strings pmid, pmcid (PMC<number>, with `.version` where stated) and doi.
+    Adds: the identity columns; content (the XML), url (of the DOI, else of PMC or PubMed; null without
+    ids), language (as the article states it), date (of publication), kind (article-type), journal; pmid,
+    pmcid (PMC<number>, with `.version` where stated) and doi (strings); retracted (whether the article
+    says so). license (cc0, public-domain, cc-by, cc-by-sa, ...; see `stages.jats_license`; null where none
+    is stated), license_use (commercial, non_commercial, unclear) and license_evidence (the words or link).
     Drops, counted only: not_article (other members of an archive; XML whose root is not `article`).
     Quarantines: `bad_xml` and `unsafe_xml` where they show before the end of the article's metadata
     (behind it, `ExtractJats` finds them); `too_large`; what is damaged: an input that ends early or
@@ -46,7 +52,7 @@ class ReadJats(Reader):
     bytes. Nothing is unpacked to disk, and no name in an archive is used as a path.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     libraries: ClassVar[tuple[str, ...]] = ("lxml", "zstandard")
     # 150 MB a second of XML, which gzip shrinks to a fourth; ExtractJats then takes most of a unit's time.
     bytes_per_second: ClassVar[int] = 5_000_000
@@ -80,7 +86,7 @@ class ReadJats(Reader):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtractJats(Map):
+class ExtractJats(JatsOptions, Map):
     """Title and text of an article; `stages.jats_text` says what they hold, `stages.jats_inline` how it is written.
 
     Reads: content.
@@ -90,7 +96,7 @@ class ExtractJats(Map):
     Source: bag-of-words F1 0.987 on the 78 articles of CRAFT, where a dump of all text has 0.940.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ("lxml",)
     reads: ClassVar[tuple[str, ...]] = ("content",)
     removes: ClassVar[tuple[str, ...]] = ("content",)
@@ -107,11 +113,14 @@ class ExtractJats(Map):
     def _extract(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         titles, texts = [], []
         for content in batch.column("content"):
-            title, text = article_text(parse(content.as_py())) if content.is_valid else (None, None)
+            title, text = self._title_and_text(content.as_py()) if content.is_valid else (None, None)
             titles.append(title)
             texts.append(text)
         columns = {"text": pa.array(texts, DOCUMENT["text"]), "title": pa.array(titles, DOCUMENT["title"])}
         return with_columns(batch, columns, self.removes)
+
+    def _title_and_text(self, data: bytes) -> tuple[str | None, str]:
+        return article_text(parse(without_references(data) if self.references == "drop" else data), self)
 
 
 def _check_name(key: str) -> None:
@@ -179,12 +188,11 @@ class _Source:
             "record_hash": xxhash.xxh3_128_digest(data),
             "origin": self._origin(inner),
             "content": data,
-            "license": front.license,
-            "date": front.date,
-            "kind": front.kind,
-            "pmid": front.pmid,
-            "pmcid": front.pmcid,
-            "doi": front.doi,
+            "url": article_url(front.doi, front.pmcid, front.pmid),
+            "license": front.license.name,
+            "license_use": front.license.use,
+            "license_evidence": front.license.evidence,
+            **{name: getattr(front, name) for name in _FRONT},
         }
 
     def _origin(self, inner: int) -> dict[str, Any]:

@@ -1,33 +1,38 @@
 """What the front matter of a JATS article says about it: ids, type, license, date."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from curate.core.errors import DataError
-from stages.xml import as_safe_utf8, local_name, pull_parser, with_known_entities
+from stages.jats_license import UNCLEAR, License, read_license
+from stages.xml import as_safe_utf8, declared_encoding, local_name, pull_parser, with_known_entities
 
+_XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _FRONT_END = b"</article-meta>"
 _PMC_TYPES = ("pmcid-ver", "pmcid", "pmc", "pmc-uid")  # the first may state a version: PMC123.2
 _PMC_ID = re.compile(r"(?:PMC)?(\d+(?:\.\d+)?)", re.IGNORECASE | re.ASCII)
 _PMID = re.compile(r"\d+", re.ASCII)
-_XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
 
 
 @dataclass(frozen=True, kw_only=True)
 class JatsFront:
     """Metadata of one article; None where the article does not state it.
 
-    `pmcid`: PMC<number>, with `.version` where stated.
+    `pmcid`: PMC<number>, with `.version` where stated. `language`: ISO 639-1. `retracted`: whether the article
+    says that it is retracted or withdrawn; a notice of it is another article, of kind `retraction`.
     """
 
     pmcid: str | None
     pmid: str | None
     doi: str | None
     kind: str | None
-    license: str | None
     date: str | None
+    journal: str | None = None
+    language: str | None = None
+    license: License = UNCLEAR
+    retracted: bool = False
 
 
 def read_front(data: bytes) -> JatsFront | None:
@@ -36,7 +41,7 @@ def read_front(data: bytes) -> JatsFront | None:
     Reads up to </article-meta>, so that what follows is parsed once, by the extractor.
     Raises: DataError('bad_xml'), DataError('unsafe_xml').
     """
-    root, meta = _parse_front(as_safe_utf8(data))
+    root, meta = _parse_front(data)
     if local_name(root) != "article":
         return None
     ids = dict(_article_ids(meta))
@@ -45,19 +50,23 @@ def read_front(data: bytes) -> JatsFront | None:
         pmid=ids["pmid"] if _PMID.fullmatch(ids.get("pmid", "")) else None,
         doi=ids.get("doi") or None,
         kind=root.get("article-type"),
-        license=_license(meta),
+        license=read_license(meta),
         date=_publication_date(meta),
+        journal=_journal(root),
+        language=_language(root),
+        retracted=_is_retracted(meta),
     )
 
 
-def _parse_front(text: bytes) -> tuple[Any, Any]:
+def _parse_front(data: bytes) -> tuple[Any, Any]:
     """The root and its article-meta (None where there is none)."""
     parser = pull_parser(events=("end",), tag="{*}article-meta")
-    cut = text.find(_FRONT_END) + len(_FRONT_END)
-    pieces = (text[:cut], text[cut:]) if cut >= len(_FRONT_END) else (text,)
+    cut = data.find(_FRONT_END) + len(_FRONT_END)
+    is_found = cut >= len(_FRONT_END)  # never in UTF-16, where all is read at once
+    pieces = (data[:cut], data[cut:]) if is_found and declared_encoding(data) == "utf-8" else (data,)
     try:
         for piece in pieces:
-            parser.feed(with_known_entities(piece))
+            parser.feed(with_known_entities(as_safe_utf8(piece)))
             for _, meta in parser.read_events():
                 root = meta.getroottree().getroot()
                 if meta.getparent() is not None and meta.getparent().getparent() is root:
@@ -77,71 +86,43 @@ def _children(element: Any, name: str) -> list[Any]:
     return [] if element is None else [child for child in element if local_name(child) == name]
 
 
-def _descendants(element: Any, name: str) -> Iterable[Any]:
-    return () if element is None else element.iter(f"{{*}}{name}")
+def _journal(root: Any) -> str | None:
+    """The journal's title, else its abbreviation or PMC's; markup in it is none of its words."""
+    found = root.find("{*}front/{*}journal-meta")
+    for name in ("journal-title", "abbrev-journal-title", "journal-id"):
+        element = None if found is None else next(found.iter(f"{{*}}{name}"), None)
+        if element is not None and (text := " ".join("".join(element.itertext()).split())):
+            return text
+    return None
 
 
-# --- license ---------------------------------------------------------------------------------
-
-_CC_URL = re.compile(
-    r"creativecommons\.org/(?:licen[cs]es/(?P<terms>by(?:-n[cd]|-sa)*)|publicdomain/(?P<domain>zero|mark))",
-    re.IGNORECASE,
-)
-_CC_SHORT = re.compile(r"\bCC[ -](?P<terms>BY(?:[ -](?:NC|ND|SA))*)\b")
-_CC_PHRASE = re.compile(r"creative\s+commons\s+attribution(?P<rest>.{0,60})", re.IGNORECASE | re.DOTALL)
-_PUBLIC_DOMAIN = re.compile(
-    r"(?:in|within) the public domain|\bpublic domain (?:article|work)\b|U\.?S\.? government work", re.IGNORECASE
-)
-_RESTRICTIONS = (
-    ("nc", re.compile(r"non-?\s?commercial", re.IGNORECASE)),
-    ("nd", re.compile(r"no-?\s?deriv", re.IGNORECASE)),
-    ("sa", re.compile(r"share-?\s?alike", re.IGNORECASE)),
-)
+def _language(root: Any) -> str | None:
+    stated = (root.get(_XML_LANG) or "").split("-")[0].lower()
+    return stated if re.fullmatch(r"[a-z]{2,3}", stated) else None
 
 
-def _license(meta: Any) -> str | None:
-    """One of cc0, public-domain, cc-by, cc-by-sa, ... cc-by-nc-nd; None where nothing of these is stated.
-
-    The most restrictive of what the license elements link to, else of what they (or, before NLM 2.3,
-    the copyright statement) say: a CC0 waiver for the data does not free the text of an article.
-    """
-    elements = [*_descendants(meta, "license"), *_descendants(meta, "license_ref")]
-    statements = elements or list(_descendants(meta, "copyright-statement"))
-    hrefs = [element.get(_XLINK_HREF) or "" for element in elements]
-    texts = ["".join(element.itertext()) for element in statements]
-    links = [value for text in (*hrefs, *texts, *_linked(elements)) for value in _linked_licenses(text)]
-    named = links or [value for text in texts for value in _named_licenses(text)]
-    return max(named, key=_restrictiveness, default=None)
+_RETRACTED_TITLE = re.compile(r"\W*(?:retracted(?: article)?|withdrawn)\b\W{0,2}[:\]\-\u2013]", re.IGNORECASE)
+_RETRACTED_TYPES = frozenset({"retracted", "retraction", "retraction-forward", "withdrawal", "withdrawn"})
 
 
-def _linked(elements: list[Any]) -> Iterator[str]:
-    for element in elements:
-        for link in element.iter("{*}ext-link", "{*}uri"):
-            yield link.get(_XLINK_HREF) or ""
+def _is_retracted(meta: Any) -> bool:
+    """By a title that begins with it, a date of it, or a link to the notice of it."""
+    if meta is None:
+        return False
+    title = meta.find("{*}title-group/{*}article-title")
+    dates = (one.get("date-type") or one.get("pub-type") for one in meta.iter("{*}pub-date", "{*}date"))
+    links = (one.get("related-article-type") for one in meta.iterfind("{*}related-article"))
+    is_titled = title is not None and _RETRACTED_TITLE.match("".join(title.itertext())) is not None
+    return is_titled or any(kind in _RETRACTED_TYPES for kind in (*dates, *links))
 
 
-def _linked_licenses(text: str) -> Iterator[str]:
-    for match in _CC_URL.finditer(text):
-        if match["terms"]:
-            yield "cc-" + match["terms"].lower()
-        else:
-            yield "cc0" if match["domain"].lower() == "zero" else "public-domain"
-
-
-def _named_licenses(text: str) -> Iterator[str]:
-    for match in _CC_SHORT.finditer(text):
-        yield "cc-" + match["terms"].lower().replace(" ", "-")
-    for match in _CC_PHRASE.finditer(text):
-        yield "-".join(["cc-by", *(name for name, pattern in _RESTRICTIONS if pattern.search(match["rest"]))])
-    if re.search(r"\bCC0\b", text):
-        yield "cc0"
-    if _PUBLIC_DOMAIN.search(text):
-        yield "public-domain"
-
-
-def _restrictiveness(license_name: str) -> tuple[int, str]:
-    terms = license_name.split("-")
-    return sum(weight for term, weight in (("by", 1), ("sa", 2), ("nd", 4), ("nc", 8)) if term in terms), license_name
+def article_url(doi: str | None, pmcid: str | None, pmid: str | None) -> str | None:
+    """Where a reader finds the article."""
+    if doi:
+        return f"https://doi.org/{doi}"
+    if pmcid:
+        return f"https://pmc.ncbi.nlm.nih.gov/articles/{pmcid.partition('.')[0]}/"
+    return f"https://pubmed.ncbi.nlm.nih.gov/{pmid}/" if pmid else None
 
 
 # --- date ------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ NAMED_OPEN, NAMED_CLOSE = "\x02", "\x03"  # around a citation by name
 SUP_OPEN, SUP_CLOSE = "\x04", "\x05"
 SUB_OPEN, SUB_CLOSE = "\x06", "\x07"
 
-_MARKS = re.compile("[\x01-\x07]")
+_ALL_MARKS = tuple(map(chr, range(1, 8)))
 # Soft hyphen, zero-width space, word joiner, byte order mark: they split words without being seen.
-_INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
+_INVISIBLE = ("\u00ad", "\u200b", "\u2060", "\ufeff")
 _SCRIPT = re.compile(f"[{SUP_OPEN}{SUB_OPEN}]([^{SUP_OPEN}{SUP_CLOSE}{SUB_OPEN}{SUB_CLOSE}]*)[{SUP_CLOSE}{SUB_CLOSE}]")
 # All repetitions are bounded, or follow a mark, so that no text takes more than linear time.
 _BETWEEN = "(?:[ ,;&\u2010-\u2015\u2212-]|and ){0,9}"
@@ -32,6 +32,10 @@ _BRACKETS = re.compile(rf"[\[(]{_AROUND}{_LEAD}{_SOME}{_AROUND}[\])]")
 _ONLY_CITATIONS = re.compile(rf"[\[(]?{_AROUND}{_SOME}{_AROUND}[\])]?")
 _ONLY_BETWEEN = re.compile(_BETWEEN)
 _MAX_BRACKETS = 3  # nested ones, such as ([1])
+_GLUED_NAME = (
+    re.compile(rf"{NAMED_OPEN}(?<=\w{NAMED_OPEN})(?=\w)"),
+    re.compile(rf"{NAMED_CLOSE}(?<=\w{NAMED_CLOSE})(?=\w)"),
+)
 _CLOSING = (".", ",", ";", ":", ")", "]")
 
 _ORDINALS = frozenset({"st", "nd", "rd", "th"})
@@ -42,27 +46,39 @@ _IS_VALUE = re.compile(r"[+\-\u2212\u2013\u00b1]?[\w(]")
 
 def is_marker(text: str) -> bool:
     """Whether a citation is numbers, single letters or signs alone: `12`, `[3, 4]`, `5a`, `*`, or nothing."""
-    return all(map(_IS_MARKER.fullmatch, _WORD.findall(text)))
+    return text.isdigit() or all(map(_IS_MARKER.fullmatch, _WORD.findall(text)))
 
 
 def finish(text: str) -> str:
     """A paragraph with marks as plain text on one line."""
+    # Most paragraphs are done: marks, invisible characters and all white space but U+0020 are not printable.
+    if text.isprintable() and "  " not in text and text[:1] != " " and text[-1:] != " ":
+        return text
     text = " ".join(text.split())
     if not text.isascii():
-        text = _INVISIBLE.sub("", text)
-    if not _MARKS.search(text):
+        for character in _INVISIBLE:
+            text = text.replace(character, "")  # ten times as fast as one pattern for all of them
+    if text.isprintable():
         return text
-    while (resolved := _SCRIPT.sub(_script, text)) != text:
-        text = resolved
+    if SUP_OPEN in text or SUB_OPEN in text:
+        while (resolved := _SCRIPT.sub(_script, text)) != text:
+            text = resolved
     if CITATION in text or NAMED_OPEN in text:
         text = _without_citations(text)
     # A mark whose partner is in another block (a figure within a superscript) is left.
-    return " ".join(_MARKS.sub("", text).split())
+    for mark in _ALL_MARKS:
+        text = text.replace(mark, "")
+    return " ".join(text.split())
 
 
 def _without_citations(text: str) -> str:
     for _ in range(_MAX_BRACKETS):
-        text = _BRACKETS.sub(CITATION, text)
+        text, num_found = _BRACKETS.subn(CITATION, text)
+        if not num_found:
+            break
+    if NAMED_OPEN in text:  # a name that is part of the sentence is a word of its own
+        for pattern in _GLUED_NAME:
+            text = pattern.sub(" ", text)
     first, *others = text.split(CITATION)
     kept = [first]
     for number, part in enumerate(others, start=1):

@@ -3,7 +3,7 @@
 # Part of the sentence around it.
 INLINE = frozenset({
     "abbrev", "alternatives", "article-title", "award-id", "bold", "chem-struct", "code", "email", "ext-link",
-    "fixed-case", "funding-source", "inline-formula", "inline-supplementary-material", "institution",
+    "fixed-case", "funding-source", "inline-supplementary-material", "institution",
     "institution-wrap", "italic", "milestone-end", "milestone-start", "monospace", "named-content", "overline",
     "overline-end", "overline-start", "private-char", "roman", "sans-serif", "sc", "strike", "styled-content",
     "subtitle", "target", "underline", "underline-end", "underline-start", "uri", "x",
@@ -11,12 +11,14 @@ INLINE = frozenset({
 
 # Text of its own, in its place.
 BLOCKS = frozenset({
-    "address", "app-group", "array", "attrib", "back", "body", "caption", "def", "def-item", "def-list", "disp-quote",
+    "address", "app-group", "array", "attrib", "body", "caption", "def", "def-item", "def-list", "disp-quote",
     "floats-group", "floats-wrap", "speech", "statement", "table-wrap-foot", "verse-group", "verse-line",
 })  # fmt: skip
 
 # Their titles are headings.
-SECTIONS = frozenset({"abstract", "ack", "app", "fn-group", "glossary", "notes", "sec"})
+SECTIONS = frozenset({
+    "abstract", "ack", "app", "fn-group", "glossary", "notes", "ref-list", "sec", "trans-abstract",
+})  # fmt: skip
 
 # Text of their own, behind the paragraph in which they stand; a label such as `Table 1` gets a full stop.
 CAPTIONED = frozenset({
@@ -25,11 +27,11 @@ CAPTIONED = frozenset({
 })  # fmt: skip
 FLOATS = CAPTIONED | {"fn"}
 
-# Not read: tables' cells, references, pictures, what describes the article, other articles.
+# Never read: pictures, what describes the article, other articles. Options decide about `table` and `ref-list`.
 LEFT_OUT = frozenset({
     "alt-text", "col", "colgroup", "custom-meta-group", "graphic", "hr", "index-term", "inline-graphic",
-    "inline-media", "kwd-group", "long-desc", "object-id", "permissions", "ref-list", "related-article",
-    "related-object", "response", "sec-meta", "sub-article", "table",
+    "inline-media", "kwd-group", "long-desc", "object-id", "permissions", "related-article",
+    "related-object", "response", "sec-meta", "sub-article",
 })  # fmt: skip
 
 # Values of ref-type of an xref that is a marker, not part of the sentence.

@@ -1,11 +1,12 @@
 """A JATS article as plain text with Markdown headings and lists.
 
-In order: title, abstracts, body, back matter, floats kept apart. Left out by policy: reference lists,
-table cells (captions and notes stay), translated abstracts, sub-articles, blurbs of tables of contents.
-Figures, tables, boxes and notes inside a paragraph follow it, so that sentences stay whole.
+In order: title, abstracts, body, back matter, floats kept apart. `stages.jats_options` says what options
+leave out or keep; `LEFT_OUT` and `BLURBS` of `stages.jats_tags` are always left out. Figures, tables, boxes
+and notes inside a paragraph follow it, so that sentences stay whole.
 """
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,35 +16,63 @@ from lxml import etree
 from stages import jats_inline as inline
 from stages import jats_tags as tags
 from stages.jats_formula import mathml, tex
+from stages.jats_options import JatsOptions, topic_of
+from stages.jats_table import table_text
 from stages.xml import local_name
 
 MAX_HEADING = 6  # Markdown has no deeper heading; deeper sections share it
 
+_SPACE_BEFORE_POINT = re.compile(r"\s+([,.;:)\]])")
 _PUNCTUATION = (".", ":", ";", ",", "-", "\u2013", "\u2014", "?", "!")
 
 
-def article_text(article: Any) -> tuple[str | None, str]:
+FORMULA = "[formula]"  # stands for one of which the article has only a picture, or that is not wanted
+_META = "{*}front/{*}article-meta"
+
+
+def article_text(article: Any, options: JatsOptions) -> tuple[str | None, str]:
     """Title (None where there is none) and text; the text is empty where only the title is there."""
-    title = _title(article)
-    text = _Text()
-    for abstract in article.iterfind("{*}front/{*}article-meta/{*}abstract"):
-        if abstract.get("abstract-type") not in tags.BLURBS:
-            text.add_abstract(abstract)
+    title = _title(article, options)
+    text = _Text(options)
+    kinds = ("{*}abstract", "{*}trans-abstract") if options.translations == "keep" else ("{*}abstract",)
+    for meta in article.iterfind(_META):
+        for abstract in meta.iterchildren(*kinds):
+            if abstract.get("abstract-type") not in tags.BLURBS:
+                text.add_abstract(abstract)
     for name in ("body", "back", "floats-group", "floats-wrap"):
         for part in article.iterfind(f"{{*}}{name}"):
             text.add(part)
     body = text.joined()
-    return title, f"# {title}\n\n{body}" if title and body else body
+    head = [f"# {title}"] if title else []
+    if options.authors == "keep" and (names := _authors(article)):
+        head.append(names)
+    return title, "\n\n".join([*head, body]) if body else body
 
 
-def _title(article: Any) -> str | None:
-    group = article.find("{*}front/{*}article-meta/{*}title-group")
-    parts = [] if group is None else [_one_line(part) for part in group.iterchildren("{*}article-title", "{*}subtitle")]
-    return ": ".join(part for part in parts if part) or None
+def _title(article: Any, options: JatsOptions) -> str | None:
+    groups = article.findall(f"{_META}/{{*}}title-group")
+    if groups and options.translations == "keep":
+        groups += groups[0].findall("{*}trans-title-group")
+    names = ("article-title", "subtitle", "trans-title", "trans-subtitle")
+    lines = ([_one_line(part, options) for part in group if local_name(part) in names] for group in groups)
+    return " / ".join(": ".join(part for part in line if part) for line in lines if any(line)) or None
 
 
-def _one_line(element: Any) -> str:
-    text = _Text()
+def _authors(article: Any) -> str:
+    """Names of people and groups, as the article states them."""
+    names = []
+    for contributor in article.iterfind(f"{_META}/{{*}}contrib-group/{{*}}contrib"):
+        name, group = contributor.find("{*}name"), contributor.find("{*}collab")
+        if name is not None:
+            parts = (name.find(part) for part in ("{*}given-names", "{*}surname"))
+            names.append(" ".join(" ".join("".join(part.itertext()) for part in parts if part is not None).split()))
+        elif group is not None:  # its members may be listed in it
+            names.append(next((text for part in group.itertext() if (text := " ".join(part.split()))), ""))
+    return ", ".join(name for name in names if name)
+
+
+def _one_line(element: Any, options: JatsOptions) -> str:
+    text = _Text(options)
     text.add(element)
     return " ".join(text.joined().split())
 
@@ -64,15 +93,15 @@ class _Frame:
 class _Text:
     """Walks elements in document order, without recursion, and collects blocks."""
 
-    def __init__(self) -> None:
-        self.frames = [_Frame()]
+    def __init__(self, options: JatsOptions) -> None:
+        self.options = options
+        self.frame = _Frame()
+        self.frames = [self.frame]
         self.level = 1  # of the heading that encloses the position
+        self.in_back = 0  # back elements around the position
         self.xref_ends: list[str] = []
         self.forms: dict[Any, frozenset[str]] = {}  # what an element around a formula holds
-
-    @property
-    def frame(self) -> _Frame:
-        return self.frames[-1]
+        self.formulas: list[tuple[bool, int]] = []  # around the position: is a paragraph, pieces before it
 
     def add(self, element: Any) -> None:
         """Write an element (not its tail)."""
@@ -80,14 +109,19 @@ class _Text:
         for event, node in walker:
             start, end = _handlers(node.tag)
             if event == "start":
-                if start(self, node):
+                if start is not None and start(self, node):
                     walker.skip_subtree()
-                elif node.text:
-                    self.frame.pieces.append(node.text)
+                elif (text := node.text) and ((pieces := self.frame.pieces) or not text.isspace()):
+                    pieces.append(text)
             else:
-                end(self, node)
-                if node.tail and node is not element:
-                    self.frame.pieces.append(node.tail)
+                if end is not None:
+                    end(self, node)
+                if (
+                    (tail := node.tail)
+                    and ((pieces := self.frame.pieces) or not tail.isspace())
+                    and node is not element
+                ):
+                    pieces.append(tail)
         self.flush()
 
     def add_abstract(self, abstract: Any) -> None:
@@ -130,6 +164,12 @@ class _Text:
             frame.blocks += frame.floats
             frame.floats = []
 
+    def flush_label(self) -> None:
+        """Write a label that no text followed."""
+        if self.frame.label:
+            self.frame.blocks.append((self.frame.label, False))
+            self.frame.label = ""
+
     def block(self, text: str) -> None:
         """Write a finished block; inside a list it is indented, the first of an item has its marker."""
         frame = self.frame
@@ -147,9 +187,6 @@ class _Text:
         return self.forms[parent]
 
     # --- start of elements: True skips what is inside -------------------------------------------
-
-    def inside(self, node: Any) -> bool:
-        return False
 
     def skip(self, node: Any) -> bool:
         return True
@@ -170,11 +207,46 @@ class _Text:
     def start_section(self, node: Any) -> bool:
         self.flush()
         self.level += 1
+        return self.is_unwanted(node)
+
+    def is_unwanted(self, node: Any) -> bool:
+        """Whether an option leaves out a section or note of the back matter, or an acknowledgment."""
+        topic = topic_of(node) if self.in_back or local_name(node) == "ack" else None
+        return topic is not None and getattr(self.options, topic) == "drop"
+
+    def start_back(self, node: Any) -> bool:
+        self.flush()
+        self.in_back += 1
         return False
 
+    def start_references(self, node: Any) -> bool:
+        self.start_section(node)
+        return self.options.references == "drop"
+
+    def start_table(self, node: Any) -> bool:
+        """Cells as Markdown; a sentence around them goes on behind them."""
+        if self.options.tables == "small" and self.frame.num_open == 0:
+            self.flush()
+            if written := table_text(node, lambda cell: _one_line(cell, self.options)):
+                self.flush_label()
+                self.frame.blocks.append((written, False))
+        return True
+
+    def start_formula(self, node: Any) -> bool:
+        is_paragraph = self.frame.num_open == 0
+        self.start_unknown(node)
+        self.frame.num_open += is_paragraph
+        self.formulas.append((is_paragraph, len(self.frame.pieces)))
+        return self.options.formulas == "drop"
+
+    def start_inline_formula(self, node: Any) -> bool:
+        self.formulas.append((False, len(self.frame.pieces)))
+        return self.options.formulas == "drop"
+
     def start_float(self, node: Any) -> bool:
-        self.frames.append(_Frame())
-        return False
+        self.frame = _Frame()
+        self.frames.append(self.frame)
+        return local_name(node) == "fn" and self.is_unwanted(node)
 
     def start_list(self, node: Any) -> bool:
         self.flush()
@@ -204,7 +276,7 @@ class _Text:
         return False
 
     def start_xref(self, node: Any) -> bool:
-        is_citation = node.get("ref-type") in tags.MARKERS
+        is_citation = node.get("ref-type") in tags.MARKERS and self.options.citations == "drop"
         if is_citation and inline.is_marker("".join(node.itertext())):
             self.frame.pieces.append(inline.CITATION)
             self.xref_ends.append("")
@@ -239,9 +311,6 @@ class _Text:
 
     # --- end of elements ------------------------------------------------------------------------
 
-    def nothing(self, node: Any) -> None:
-        pass
-
     def end_block(self, node: Any) -> None:
         self.flush()
 
@@ -252,6 +321,28 @@ class _Text:
     def end_section(self, node: Any) -> None:
         self.flush()
         self.level -= 1
+
+    def end_back(self, node: Any) -> None:
+        self.flush()
+        self.in_back -= 1
+
+    def end_reference(self, node: Any) -> None:
+        """One line of a list; unknown elements stood apart, so the space before a comma goes."""
+        self.frame.num_open -= 1
+        if text := self.take():
+            self.block(_SPACE_BEFORE_POINT.sub(r"\1", text))
+        self.flush()
+
+    def end_formula(self, node: Any) -> None:
+        is_paragraph, _ = self.formulas[-1]
+        self.end_inline_formula(node)
+        self.frame.num_open -= is_paragraph
+        self.end_unknown(node)
+
+    def end_inline_formula(self, node: Any) -> None:
+        _, first = self.formulas.pop()
+        if not "".join(self.frame.pieces[first:]).strip():
+            self.frame.pieces.append(f" {FORMULA} ")
 
     def end_title(self, node: Any) -> None:
         self.frame.num_open -= 1
@@ -281,9 +372,9 @@ class _Text:
 
     def end_float(self, node: Any) -> None:
         self.flush()
+        self.flush_label()
         done = self.frames.pop()
-        if done.label:
-            done.blocks.append((done.label, False))
+        self.frame = self.frames[-1]
         self.frame.floats += done.blocks
         if not self.frame.pieces:
             self.flush()
@@ -302,31 +393,37 @@ class _Text:
         self.start_unknown(node)
 
 
-_Start = Callable[[_Text, Any], bool]
-_End = Callable[[_Text, Any], None]
+_Start = Callable[[_Text, Any], bool] | None
+_End = Callable[[_Text, Any], None] | None
 
 _SPECIAL: dict[str, tuple[_Start, _End]] = {
-    "break": (_Text.start_break, _Text.nothing),
+    "back": (_Text.start_back, _Text.end_back),
+    "disp-formula": (_Text.start_formula, _Text.end_formula),
+    "inline-formula": (_Text.start_inline_formula, _Text.end_inline_formula),
+    "ref": (_Text.start_paragraph, _Text.end_reference),
+    "ref-list": (_Text.start_references, _Text.end_section),
+    "table": (_Text.start_table, None),
+    "break": (_Text.start_break, None),
     "label": (_Text.start_label, _Text.end_label),
     "list": (_Text.start_list, _Text.end_list),
     "list-item": (_Text.start_item, _Text.end_block),
-    "math": (_Text.start_math, _Text.nothing),
+    "math": (_Text.start_math, None),
     "p": (_Text.start_paragraph, _Text.end_paragraph),
-    "preformat": (_Text.start_verbatim, _Text.nothing),
+    "preformat": (_Text.start_verbatim, None),
     "sub": (_Text.start_subscript, _Text.end_subscript),
     "sup": (_Text.start_superscript, _Text.end_superscript),
     "term": (_Text.start_paragraph, _Text.end_term),
-    "tex-math": (_Text.start_tex, _Text.nothing),
-    "textual-form": (_Text.start_textual_form, _Text.nothing),
+    "tex-math": (_Text.start_tex, None),
+    "textual-form": (_Text.start_textual_form, None),
     "title": (_Text.start_paragraph, _Text.end_title),
     "xref": (_Text.start_xref, _Text.end_xref),
 }
 _FAMILIES: tuple[tuple[frozenset[str], tuple[_Start, _End]], ...] = (
-    (tags.INLINE, (_Text.inside, _Text.nothing)),
+    (tags.INLINE, (None, None)),
     (tags.BLOCKS, (_Text.start_block, _Text.end_block)),
     (tags.SECTIONS, (_Text.start_section, _Text.end_section)),
     (tags.FLOATS, (_Text.start_float, _Text.end_float)),
-    (tags.LEFT_OUT, (_Text.skip, _Text.nothing)),
+    (tags.LEFT_OUT, (_Text.skip, None)),
 )
 
 

@@ -13,6 +13,8 @@ from curate.core.hashing import record_id
 from curate.core.schema import DOCUMENT, IDENTITY, schema_of
 from curate.core.stage import Columns, InputFile, Quarantined, Reader, Records, Slice
 from stages.compressed import open_stream
+from stages.jats_front import article_url
+from stages.jats_options import Choice
 from stages.medline_citation import Pmid, read_citation, read_pmid
 from stages.medline_framing import Cutter, Piece
 from stages.stretch import Stretch
@@ -22,7 +24,7 @@ CITATION, DELETION = "citation", "deletion"
 COLUMNS: Columns = {
     **IDENTITY,
     **{name: DOCUMENT[name] for name in ("text", "url", "title", "language", "license", "date", "kind")},
-    **dict.fromkeys(("pmid", "pmcid", "doi"), pa.string()),
+    **dict.fromkeys(("pmid", "pmcid", "doi", "journal"), pa.string()),
     **{"pmid_version": pa.int32(), "pubmed_file": pa.int64(), "pubmed_position": pa.int64(), "retracted": pa.bool_()},
 }
 _NAME = re.compile(r".*\.xml(?:\.gz|\.zst)?", re.IGNORECASE | re.DOTALL)
@@ -35,7 +37,7 @@ class ReadMedline(Reader):
     """Citations and deletions of PubmedArticleSet files: .xml, also .gz or .zst.
 
     Adds: the identity columns; text (title and abstract, see `stages.medline_citation`; empty without
-    an abstract), title, url and license (null), language (of the text), date (of publication), kind
+    an abstract), title, url, license (null), journal, language (of the text), date (of publication), kind
     (`citation` or `deletion`), pmid, pmcid and doi (strings), pmid_version, retracted (whether PubMed
     says so), and what decides which record is the newest: pubmed_file (number of the file's name) and
     pubmed_position (of the record's first byte in the file's content).
@@ -55,11 +57,12 @@ class ReadMedline(Reader):
     year before; that of any other name is made of all its digits, 0 without any.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ("lxml", "zstandard")
     bytes_per_second: ClassVar[int] = 3_000_000  # of .gz: 3,200 citations of 5 KB, measured
 
     paths: tuple[str, ...]
+    translations: Choice = "drop"  # the title in the article's language, and abstracts in others than the first
     max_record_bytes: int = 16 << 20  # of one citation; the largest, with thousands of investigators, have 2 MB
 
     @property
@@ -77,7 +80,7 @@ class ReadMedline(Reader):
         return self._read
 
     def _read(self, piece: Slice, file: InputFile) -> Iterator[Records]:
-        source = _Source(piece.input.key, file.size)
+        source = _Source(piece.input.key, file.size, self.translations)
         stream = open_stream(file, piece.input.key)
         cutter = Cutter(stream, self.max_record_bytes)
         for part in cutter.pieces():
@@ -105,10 +108,11 @@ def file_number(key: str) -> int:
 class _Source:
     """One input while it is read: the account of the stretch at hand."""
 
-    def __init__(self, key: str, size: int) -> None:
+    def __init__(self, key: str, size: int, translations: Choice) -> None:
         self.stretch = Stretch(schema_of(dict(COLUMNS)), 0)
         self._key = key
         self._size = size
+        self._translations = translations
         self._file = file_number(key)
         self._is_stored = key.lower().endswith(".xml")
 
@@ -134,7 +138,7 @@ class _Source:
     def _take_record(self, piece: Piece, cutter: Cutter) -> None:
         try:
             (record,) = parse(cutter.in_context(piece.data))
-            row = _citation_row(record) if piece.kind == CITATION else _deletion_row(record)
+            row = _citation_row(record, self._translations) if piece.kind == CITATION else _deletion_row(record)
         except DataError as error:
             self._quarantine(piece, error.reason, error.detail)
             return
@@ -177,10 +181,11 @@ def _kind_of_bytes(piece: Piece) -> str:
     return "lost" if is_lost else "record"
 
 
-def _citation_row(record: Any) -> dict[str, Any]:
-    citation = read_citation(record)
-    names = ("pmid", "pmcid", "doi", "title", "text", "language", "date")
-    return {name: getattr(citation, name) for name in names} | {"retracted": citation.is_retracted}
+def _citation_row(record: Any, translations: Choice) -> dict[str, Any]:
+    citation = read_citation(record, translations == "keep")
+    names = ("pmid", "pmcid", "doi", "journal", "title", "text", "language", "date")
+    url = article_url(citation.doi, None, citation.pmid.number)
+    return {name: getattr(citation, name) for name in names} | {"retracted": citation.is_retracted, "url": url}
 
 
 def _deletion_row(record: Any) -> dict[str, Any]:

@@ -4,10 +4,10 @@ Text: `# ` and the title, an empty line, then the abstract, a paragraph for each
 empty line; a part with a label begins with it: `METHODS: We did.` How a paragraph is written (superscripts,
 white space, invisible characters) is that of `stages.jats_inline`.
 
-Left out, by name: VernacularTitle; OtherAbstract (another language, or plain words for the same), except
-that the first English one stands in for a missing Abstract; CopyrightInformation, CommentsCorrections and all
-else outside of title and abstract; placeholders for titles that NLM does not have; the note that an abstract
-was cut; labels that say that there is none.
+Left out, by name: VernacularTitle and OtherAbstract (another language, or plain words for the same) unless
+translations are asked for, except that the first English one stands in for a missing Abstract;
+CopyrightInformation, CommentsCorrections and all else outside of title and abstract; placeholders for titles
+that NLM does not have; the note that an abstract was cut; labels that say that there is none.
 """
 
 import html
@@ -50,15 +50,19 @@ class Citation:
     language: str | None
     date: str | None
     is_retracted: bool
+    journal: str | None
 
 
-def read_citation(article: Any) -> Citation:
+def read_citation(article: Any, with_translations: bool = False) -> Citation:
     """What a PubmedArticle element says. Raises: DataError('bad_pmid'), DataError('bad_xml') where it holds two."""
     citation, found = _only(article, "MedlineCitation"), _only(article, "MedlineCitation/PMID")
     ids = dict(_article_ids(article))
     written_title = _paragraph(citation.find("Article/ArticleTitle"))
     title = _without_brackets(written_title)
     abstract = _abstract(citation)
+    if with_translations:
+        title = " / ".join(filter(None, [title, _paragraph(citation.find("Article/VernacularTitle"))])) or None
+        abstract = "\n\n".join(filter(None, [abstract, *_other_abstracts(citation, abstract)]))
     return Citation(
         pmid=read_pmid(found, version="1"),
         pmcid=ids["pmc"].upper() if _PMCID.fullmatch(ids.get("pmc", "")) else None,
@@ -68,6 +72,7 @@ def read_citation(article: Any) -> Citation:
         language=_language(citation, is_translated=written_title.startswith("[")),
         date=_date(citation),
         is_retracted=any(kind.text == "Retracted Publication" for kind in citation.iterfind(_TYPES)),
+        journal=_paragraph(citation.find("Article/Journal/Title")) or None,
     )
 
 
@@ -135,6 +140,14 @@ def _abstract(citation: Any) -> str:
         other = next((one for one in others if one.get("Language", "eng") == "eng"), None)
         parts = [] if other is None else other.findall("AbstractText")
     return "\n\n".join(text for part in parts if (text := _labeled(part)))
+
+
+def _other_abstracts(citation: Any, abstract: str) -> Iterator[str]:
+    """Abstracts in other languages, or for other readers, but for one that stands in for the missing first."""
+    for other in citation.iterfind("OtherAbstract"):
+        text = "\n\n".join(text for part in other.findall("AbstractText") if (text := _labeled(part)))
+        if text != abstract:
+            yield text
 
 
 def _labeled(part: Any) -> str:

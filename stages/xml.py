@@ -87,7 +87,7 @@ def as_safe_utf8(data: bytes) -> bytes:
 
 
 def _transcoded(data: bytes) -> bytes:
-    encoding = _encoding(data)
+    encoding = declared_encoding(data)
     if encoding == "utf-8":
         return data
     try:
@@ -96,7 +96,8 @@ def _transcoded(data: bytes) -> bytes:
         raise DataError("bad_xml", f"not {encoding}: {error}") from None
 
 
-def _encoding(data: bytes) -> str:
+def declared_encoding(data: bytes) -> str:
+    """The encoding that a document states, else UTF-8. Raises: DataError('bad_xml') for one that is not read."""
     if data.startswith(_UTF16_BOMS):
         return "utf-16"
     declared = _DECLARED_ENCODING.match(data)

@@ -109,6 +109,11 @@ MAPS = [
         {"content": st.none() | ARTICLES},
         ({"content": b"<article><body><p>Text.</p></body></article>"}, {"content": None}),
     ),
+    Case(
+        ExtractJats(tables="small", references="keep", authors="keep", formulas="drop"),
+        {"content": st.none() | ARTICLES},
+        ({"content": b"<article><body><p>Text.</p></body></article>"}, {"content": None}),
+    ),
     Case(IdentifyLanguage(model=Asset(str(language_model()))), TEXT, TEXTS),
     Case(TextStatistics(), TEXT, TEXTS),
     Case(Tokenize(model=Asset(str(TOKENIZER))), TEXT, TEXTS),

@@ -19,7 +19,8 @@ from curate.core.errors import DataError, PlanError
 from curate.core.hashing import record_id
 from curate.core.stage import Input, Records, Slice
 from stages.jats import ExtractJats, ReadJats
-from stages.jats_front import JatsFront, read_front
+from stages.jats_front import JatsFront, article_url, read_front
+from stages.jats_license import use_of
 from tests.laws.test_reader import MemoryFile
 
 CC_BY = "http://creativecommons.org/licenses/by/4.0/"
@@ -102,7 +103,7 @@ def test_ids_of_other_articles_are_not_taken() -> None:
     assert front(related).pmcid is None
     stub = b"<front-stub><article-id pub-id-type='pmc'>9</article-id></front-stub>"
     translated = b"<article><sub-article>%b</sub-article></article>" % stub
-    assert read_front(translated) == JatsFront(pmcid=None, pmid=None, doi=None, kind=None, license=None, date=None)
+    assert read_front(translated) == JatsFront(pmcid=None, pmid=None, doi=None, kind=None, date=None)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +123,78 @@ def test_ids_of_other_articles_are_not_taken() -> None:
         ("<license><p>Creative Commons Attribution-Noncommercial-Share Alike 3.0</p></license>", "cc-by-nc-sa"),
         ("<license><p>a CC BY-NC 4.0 license</p></license>", "cc-by-nc"),
         ("<copyright-statement>under the Creative Commons Attribution License</copyright-statement>", "cc-by"),
+        # Two that contradict each other: the more restrictive one holds, be it a link or words.
+        ('<license xlink:href="http://creativecommons.org/licenses/by-nc-sa/3.0"><p>the Creative Commons Attribution '
+         "License (<uri xlink:href='http://creativecommons.org/licenses/by/2.0'>x</uri>)</p></license>", "cc-by-nc-sa"),
+        (f'<license xlink:href="{CC_BY}"><p>for non-commercial use only</p></license>', "non-commercial"),
+        ("<license><p>verbatim copying and redistribution of this article are permitted in all media for any "
+         "purpose</p></license>", "verbatim"),
+        ("<license><p>the Creative Commons Public Domain Declaration</p></license>", "public-domain"),
         ("<license><p>All rights reserved.</p></license>", None),
         ("", None),
     ],
 )  # fmt: skip
 def test_licenses(statement: str, expected: str | None) -> None:
-    assert front(f"<permissions>{statement}</permissions>").license == expected
+    assert front(f"<permissions>{statement}</permissions>").license.name == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("cc0", "commercial"), ("public-domain", "commercial"), ("cc-by-nd", "commercial"),
+        ("cc-by-nc-nd", "non_commercial"), ("non-commercial", "non_commercial"),
+        ("verbatim", "unclear"), (None, "unclear"),
+    ],
+)  # fmt: skip
+def test_uses_of_licenses(name: str | None, use: str) -> None:
+    assert use_of(name) == use
+
+
+def test_what_a_license_was_read_from_is_kept() -> None:
+    link = front(f'<permissions><license xlink:href="{CC_BY}"><p>a</p></license></permissions>').license
+    assert link.evidence == "creativecommons.org/licenses/by/4.0/"
+    words = front("<permissions><license><p>All rights\n reserved.</p></license></permissions>").license
+    assert (words.name, words.evidence, words.use) == (None, "All rights reserved.", "unclear")
+    assert front("").license.evidence is None
+
+
+@pytest.mark.parametrize(
+    ("meta", "is_retracted"),
+    [
+        ("<title-group><article-title>RETRACTED: On x</article-title></title-group>", True),
+        ("<title-group><article-title>[Retracted] On x</article-title></title-group>", True),
+        ("<title-group><article-title>Retracted articles: a study</article-title></title-group>", False),
+        ("<title-group><article-title>Withdrawn children at school</article-title></title-group>", False),
+        ('<pub-date pub-type="retracted"><year>2010</year></pub-date>', True),
+        ('<related-article related-article-type="retraction-forward"/>', True),
+        ('<related-article related-article-type="retracted-article"/>', False),  # this is the notice
+    ],
+)
+def test_marks_of_retraction(meta: str, is_retracted: bool) -> None:
+    assert front(meta).retracted == is_retracted
+
+
+@pytest.mark.parametrize(
+    ("journal", "expected"),
+    [
+        ("<journal-title><italic>In Vivo</italic> Models</journal-title>", "In Vivo Models"),  # pubmed_parser#110
+        ("<journal-title/><abbrev-journal-title>J. Mod.</abbrev-journal-title>", "J. Mod."),
+        ("<journal-title-group><journal-title>J</journal-title></journal-title-group>", "J"),
+        ("<journal-title/>", None),
+    ],
+)
+def test_journals_and_languages(journal: str, expected: str | None) -> None:
+    meta = f"<front><journal-meta>{journal}</journal-meta><article-meta/></front>"
+    found = read_front(f"<article xml:lang='pt-BR'>{meta}</article>".encode())
+    assert found is not None
+    assert (found.journal, found.language) == (expected, "pt")
+
+
+def test_where_a_reader_finds_an_article() -> None:
+    assert article_url("10.1/x", "PMC7.2", "5") == "https://doi.org/10.1/x"
+    assert article_url(None, "PMC7.2", "5") == "https://pmc.ncbi.nlm.nih.gov/articles/PMC7/"
+    assert article_url(None, None, "5") == "https://pubmed.ncbi.nlm.nih.gov/5/"
+    assert article_url(None, None, None) is None
 
 
 @pytest.mark.parametrize(
@@ -173,13 +240,18 @@ def test_an_article_a_file(key: str, pack: Any) -> None:
             "source": None,
             "origin": {"source": None, "key": key, "offset": 0, "length": len(stored), "inner": 0},
             "content": data,
-            "url": None,
+            "url": "https://pmc.ncbi.nlm.nih.gov/articles/PMC7/",
+            "language": None,
             "license": "cc-by",
             "date": "2001",
             "kind": "research-article",
             "pmid": None,
             "pmcid": "PMC7",
             "doi": None,
+            "journal": None,
+            "license_use": "commercial",
+            "license_evidence": "creativecommons.org/licenses/by/4.0/",
+            "retracted": False,
         }
     ]
     assert (records.content_bytes, records.record_bytes) == (len(data), len(data))
@@ -385,5 +457,8 @@ def test_real_metadata(shared_data: Path) -> None:
             found = read_front(content.read())
             assert found is not None
             assert (found.pmcid, found.doi, found.kind) == (row["pmcid"], row["doi"], row["article_type"])
-            assert found.license == {"cc-by": "cc-by", "cc-by(text)": "cc-by"}.get(row["licence"], found.license)
+            assert found.license.name == {"cc-by": "cc-by", "cc-by(text)": "cc-by"}.get(
+                row["licence"], found.license.name
+            )
+            assert found.journal is not None
             assert found.date is not None

@@ -8,23 +8,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.jats_inline import is_marker
+from stages.jats_options import JatsOptions
 from stages.jats_text import article_text
 from stages.xml import parse
 
 MATH = 'xmlns:mml="http://www.w3.org/1998/Math/MathML"'
 
 
-def extract(body: str, meta: str = "", after: str = "") -> tuple[str | None, str]:
+def extract(body: str, meta: str = "", after: str = "", **options: Any) -> tuple[str | None, str]:
     front = f"<front><article-meta>{meta}</article-meta></front>"
-    return article_text(parse(f"<article {MATH}>{front}<body>{body}</body>{after}</article>".encode()))
+    article = parse(f"<article {MATH}>{front}<body>{body}</body>{after}</article>".encode())
+    return article_text(article, JatsOptions(**options))
 
 
-def text(body: str, meta: str = "", after: str = "") -> str:
-    return extract(body, meta, after)[1]
+def text(body: str, meta: str = "", after: str = "", **options: Any) -> str:
+    return extract(body, meta, after, **options)[1]
 
 
-def blocks(body: str, meta: str = "", after: str = "") -> list[str]:
-    return text(body, meta, after).split("\n\n")
+def blocks(body: str, meta: str = "", after: str = "", **options: Any) -> list[str]:
+    return text(body, meta, after, **options).split("\n\n")
 
 
 def paragraph(content: str) -> str:
@@ -169,7 +171,7 @@ def test_two_languages_in_one_abstract() -> None:
 )
 def test_missing_parts(article: str) -> None:
     """pubmed_parser#125: an optional part that is missing lost the whole file."""
-    assert article_text(parse(article.encode())) == (None, "")
+    assert article_text(parse(article.encode()), JatsOptions()) == (None, "")
 
 
 def test_a_title_alone_is_no_text() -> None:
@@ -230,17 +232,111 @@ def test_lists() -> None:
     ]
 
 
+BACK = (
+    "<back><ack><title>Thanks</title><p>To all.</p></ack><ref-list><title>References</title><ref><label>1</label>"
+    "<mixed-citation><name><surname>Roe</surname></name>. 2020.<pub-id>10.1/x</pub-id><pub-id>123</pub-id>"
+    "</mixed-citation></ref></ref-list><fn-group><fn fn-type='con'><p>Roe did it.</p></fn><fn fn-type='supported-by'>"
+    "<p>By a fund.</p></fn><fn><p>None.</p></fn></fn-group><sec><title>Funding:</title><p>More money.</p></sec>"
+    "<app-group><app><title>Appendix</title><sec><title>More</title><p>Data.</p></sec></app></app-group></back>"
+    "<sub-article><body><p>Reply.</p></body></sub-article>"
+)  # fmt: skip
+
+
 def test_back_matter() -> None:
     """pubmed-mcp-server#115: references are left out, so that no two identifiers are joined."""
-    after = (
-        "<back><ack><title>Thanks</title><p>To all.</p></ack><ref-list><title>References</title><ref><mixed-citation>A."
-        "<pub-id>10.1/x</pub-id><pub-id>123</pub-id></mixed-citation></ref></ref-list><fn-group><fn><p>None.</p></fn>"
-        "</fn-group><app-group><app><title>Appendix</title><sec><title>More</title><p>Data.</p></sec></app></app-group></back>"
-        "<sub-article><body><p>Reply.</p></body></sub-article>"
-    )
-    assert blocks("<p>Body.</p>", after=after) == [
-        "Body.", "## Thanks", "To all.", "None.", "## Appendix", "### More", "Data.",
+    assert blocks("<p>Body.</p>", after=BACK) == ["Body.", "None.", "## Appendix", "### More", "Data."]
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("acknowledgments", ["## Thanks", "To all."]),
+        ("references", ["## References", "1 Roe. 2020. 10.1/x 123"]),
+        ("authors", ["Roe did it."]),
+        ("funding", ["By a fund.", "## Funding:", "More money."]),
+    ],
+)
+def test_parts_of_the_back_matter_that_are_asked_for(option: str, expected: list[str]) -> None:
+    found = blocks("<p>Body.</p>", after=BACK, **{option: "keep"})
+    assert [block for block in found if block in expected] == expected
+    assert len(found) == 5 + len(expected)
+
+
+def test_a_section_of_the_body_stays_whatever_its_title() -> None:
+    assert blocks("<sec><title>Funding</title><p>Its history.</p></sec>") == ["## Funding", "Its history."]
+
+
+def test_authors_and_translations_that_are_asked_for() -> None:
+    meta = (
+        "<title-group><article-title>Work</article-title><trans-title-group xml:lang='es'><trans-title>Obra"
+        "</trans-title></trans-title-group></title-group><contrib-group><contrib><name><surname>Roe</surname>"
+        "<given-names>J. A.</given-names></name><aff>Ulm</aff></contrib><contrib><collab>The Group</collab></contrib>"
+        "</contrib-group><abstract><p>English.</p></abstract>"
+        "<trans-abstract xml:lang='es'><title>Resumen</title><p>Hola.</p></trans-abstract>"
+    )  # fmt: skip
+    assert blocks("<p>x</p>", meta) == ["# Work", "## Abstract", "English.", "x"]
+    assert blocks("<p>x</p>", meta, authors="keep")[:2] == ["# Work", "J. A. Roe, The Group"]
+    assert blocks("<p>x</p>", meta, translations="keep") == [
+        "# Work / Obra", "## Abstract", "English.", "## Resumen", "Hola.", "x",
     ]  # fmt: skip
+
+
+def test_citations_that_are_asked_for() -> None:
+    content = f"shown [{cite('1')},{cite('2')}] by {cite('Roe 2010')}<sup>{cite('3')}</sup>"
+    assert blocks(f"<p>{content}</p>", citations="keep") == ["shown [1,2] by Roe 2010^3"]
+
+
+def test_a_name_is_a_word_of_its_own() -> None:
+    """Real: `apud` and the name behind it, with no space between the elements."""
+    assert paragraph(f"<italic>apud</italic>{cite('Roe, 2010')}and") == "apud Roe, 2010 and"
+
+
+def test_formulas_that_are_pictures_or_not_wanted_leave_a_mark() -> None:
+    body = "<p>if <inline-formula><inline-graphic/></inline-formula>, "
+    body += "<inline-formula><italic>n</italic></inline-formula></p>"
+    body += (
+        "<disp-formula><label>(1)</label><tex-math>$x$</tex-math></disp-formula><disp-formula><graphic/></disp-formula>"
+    )
+    assert blocks(body) == ["if [formula] , n", "(1) $x$", "[formula]"]
+    assert blocks(body, formulas="drop") == ["if [formula] , [formula]", "[formula]", "[formula]"]
+
+
+# --- tables ----------------------------------------------------------------------------------
+
+
+def table(*rows: str) -> str:
+    written = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table-wrap><label>Table 1</label><table><tbody>{written}</tbody></table></table-wrap>"
+
+
+HEAD = "<th>Arm</th><th>n</th>"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ((HEAD, "<td>A<xref ref-type='table-fn'>a</xref></td><td>1|2</td>"),
+         "| Arm | n |\n| --- | --- |\n| A | 1\\|2 |"),
+        ((HEAD, "<td colspan='2'>All</td>", "<td rowspan='2'>B</td><td>3</td>", "<td>4</td>"),
+         "| Arm | n |\n| --- | --- |\n| All |  |\n| B | 3 |\n|  | 4 |"),
+        ((HEAD, "<td>A</td>"), None),  # not rectangular
+        ((HEAD,), None),
+        (("<td>A</td>", "<td>B</td>"), None),  # one column is a list
+        ((HEAD, *["<td>A</td><td>1</td>"] * 39), "| A | 1 |"),
+        ((HEAD, *["<td>A</td><td>1</td>"] * 40), None),
+        (("<td>A</td>" * 12, "<td>B</td>" * 12), "| B | B |"),
+        (("<td>A</td>" * 13, "<td>B</td>" * 13), None),
+        ((HEAD, f"<td>{'x' * 300}</td><td/>"), "x" * 300),
+        ((HEAD, f"<td>{'x' * 301}</td><td/>"), None),
+        ((HEAD, "<td colspan='99999999999'>A</td><td rowspan='x'>B</td>"), "| A | B |"),
+    ],
+)  # fmt: skip
+def test_small_rectangular_tables(rows: tuple[str, ...], expected: str | None) -> None:
+    body = f"<p>Before{table(*rows)} after.</p>"
+    found = blocks(body, tables="small")
+    assert found[:2] == ["Before after.", "Table 1."]
+    assert found[2:] == [] if expected is None else expected in found[2]
+    assert blocks(body) == ["Before after.", "Table 1."]
 
 
 def test_verbatim_and_quotes() -> None:
@@ -253,7 +349,7 @@ def test_namespaced_articles() -> None:
         '<article xmlns="https://jats.nlm.nih.gov/ns/archiving/1.3/"><front><article-meta><title-group><article-title>T'
         "</article-title></title-group></article-meta></front><body><sec><title>S</title><p>p</p></sec></body></article>"
     )
-    assert article_text(parse(article.encode())) == ("T", "# T\n\n## S\n\np")
+    assert article_text(parse(article.encode()), JatsOptions()) == ("T", "# T\n\n## S\n\np")
 
 
 # --- laws ------------------------------------------------------------------------------------

@@ -24,6 +24,13 @@ def test_what_is_allowed_stays() -> None:
     assert found == [None, None, None, other, other, unknown, unknown, other, other]
 
 
+def test_citations_stay_where_a_source_says_which_documents_are_some() -> None:
+    found = KeepLicenses(allow=("cc0", "cc-by")).open()(BATCH).to_pylist()
+    other, unknown = "license", "license_unknown"
+    assert found == [None, None, None, other, other, None, unknown, other, other]
+    assert KeepLicenses(allow=("cc0",), allow_unknown=()).open()(BATCH).to_pylist()[5] == unknown
+
+
 def test_kinds_that_need_not_state_a_license() -> None:
     """A citation states none; one that states another is dropped all the same."""
     found = judged(KeepLicenses(allow=("CC-BY-SA",), allow_unknown=("citation", "letter")))
@@ -33,7 +40,7 @@ def test_kinds_that_need_not_state_a_license() -> None:
 
 def test_the_columns_that_are_read_depend_on_the_options() -> None:
     assert KeepLicenses(allow=("cc0",)).columns_read() == ("license",)
-    assert KeepLicenses(allow=("cc0",), allow_unknown=("citation",)).columns_read() == ("license", "kind")
+    assert KeepLicenses(allow=("cc0",), allow_unknown=("letter",)).columns_read() == ("license", "kind")
 
 
 def test_an_empty_list_would_keep_nothing() -> None:

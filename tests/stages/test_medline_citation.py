@@ -5,6 +5,7 @@ from lxml import etree
 
 from curate.core.errors import DataError
 from stages.medline_citation import Citation, Pmid, read_citation
+from stages.xml import parse
 
 
 def citation(article: str, around: str = "", data: str = "") -> Citation:
@@ -180,3 +181,15 @@ def test_retraction_and_what_is_not_of_the_text() -> None:
 def test_a_citation_without_a_pmid_is_refused() -> None:
     with pytest.raises(DataError, match="bad_pmid"):
         read_citation(etree.fromstring("<PubmedArticle><MedlineCitation/></PubmedArticle>"))
+
+
+def test_languages_are_mixed_where_that_is_asked_for() -> None:
+    article = parse(
+        b"<PubmedArticle><MedlineCitation><PMID Version='1'>1</PMID><Article><Journal><Title><i>In Vivo</i> Models"
+        b"</Title></Journal><ArticleTitle>[A title].</ArticleTitle><Abstract><AbstractText>Text.</AbstractText>"
+        b"</Abstract><VernacularTitle>Ein Titel.</VernacularTitle></Article><OtherAbstract Language='ger'>"
+        b"<AbstractText>Auf Deutsch.</AbstractText></OtherAbstract></MedlineCitation></PubmedArticle>"
+    )
+    assert read_citation(article).text == "# A title.\n\nText."
+    assert read_citation(article, with_translations=True).text == "# A title. / Ein Titel.\n\nText.\n\nAuf Deutsch."
+    assert read_citation(article).journal == "In Vivo Models"
