@@ -56,11 +56,8 @@ class Description:
 
 def shipped() -> list[Description]:
     """The stages of the package that ships with curate, by family, then by import path."""
-    ours = importlib.import_module(OURS)
-    names = [info.name for info in pkgutil.walk_packages(ours.__path__, f"{OURS}.")]
-    found = [describe(cls) for name in names for cls in _stages_of(importlib.import_module(name))]
     order = [family.__name__ for family in FAMILIES]
-    return sorted(found, key=lambda one: (order.index(one.family), one.use))
+    return sorted(map(describe, _shipped_classes()), key=lambda one: (order.index(one.family), one.use))
 
 
 def find(name: str) -> Description:
@@ -71,11 +68,10 @@ def find(name: str) -> Description:
         if not is_stage(cls):
             raise place.error(f"{name} is not a complete stage: a dataclass of the family {_family_names()}")
         return describe(cls)
-    ours = shipped()
-    for one in ours:
-        if name in (short := one.use.rpartition(".")[2], step_name(short)):
-            return one
-    known = [one.use.rpartition(".")[2] for one in ours]
+    known = {cls.__name__: cls for cls in _shipped_classes()}
+    for short, cls in known.items():
+        if name in (short, step_name(short)):
+            return describe(cls)
     hint = suggestion(name, known) or "; `curate stages` lists them, and a stage of yours has its import path"
     raise place.error(f"no stage {name!r} ships with curate{hint}")
 
@@ -139,8 +135,12 @@ def type_words(wanted: Any, name: str) -> str:
     return noun_of(wanted, name)
 
 
-def _stages_of(module: types.ModuleType) -> list[type[Stage]]:
-    return [cls for cls in vars(module).values() if is_stage(cls) and cls.__module__ == module.__name__]
+def _shipped_classes() -> list[type[Stage]]:
+    """Each stage, from the module that defines it."""
+    ours = importlib.import_module(OURS)
+    names = [info.name for info in pkgutil.walk_packages(ours.__path__, f"{OURS}.")]
+    found = [(name, cls) for name in names for cls in vars(importlib.import_module(name)).values()]
+    return [cls for name, cls in found if is_stage(cls) and cls.__module__ == name]
 
 
 def _family_names() -> str:
