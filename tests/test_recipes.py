@@ -88,7 +88,12 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "message"),
-    [("file", "is in no folder"), ("file/inner", "cannot be written"), ("nul\0", "cannot be written")],
+    [
+        ("file", "is in no folder"),
+        ("file/inner", "cannot be written"),
+        ("nul\0", "cannot be written"),
+        ("s3://b/x", "is no folder of"),
+    ],
 )
 def test_a_folder_that_cannot_be_is_an_error(
     folder: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -107,7 +107,7 @@ def _nearest_module(name: str) -> str:
     parent, _, _ = name.rpartition(".")
     if not parent:
         is_near = difflib.SequenceMatcher(None, name, OURS).ratio() > 0.8
-        return f"; did you mean {OURS!r}?" if is_near else ""
+        return f"; did you mean {OURS!r}?" if is_near else "; install its package, or put its folder on PYTHONPATH"
     package = importlib.import_module(parent)  # was imported a moment ago
     known = [f"{parent}.{module.name}" for module in pkgutil.iter_modules(getattr(package, "__path__", []))]
     return suggestion(name, known)

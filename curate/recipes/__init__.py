@@ -25,6 +25,8 @@ def write_recipe(folder: str, name: str | None) -> Path:
         )
         listed = "".join(f"\n  --recipe {one.ljust(max(map(len, known)))}  {purpose}" for one, purpose in known.items())
         raise PlanError(f"curate init: {what}. There are{listed}")
+    if "://" in folder:
+        raise PlanError(f"curate init: {folder!r} is no folder of this machine; paths inside the pipeline may be s3://")
     path = Path(folder, NAME)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,8 @@ COMMON = [
               ":17: 'from' of node 'corpus' names 'wbe', which is not a node of documents; did you mean 'web'?"),
     Malformed("cycle", WEB_READ, "from: corpus", ":5: nodes read each other in a cycle: web -> corpus -> web"),
     Malformed("empty glob", "data/*.txt", "data/*.warc", ":6: no file matches 'data/*.warc'"),
-    Malformed("module", "tiny_stages.Repair", "tiny_stage.Repair", ":19: tiny_stage.Repair: no module 'tiny_stage'"),
+    Malformed("module", "tiny_stages.Repair", "tiny_stage.Repair",
+              ":19: tiny_stage.Repair: no module 'tiny_stage'; install its package, or put its folder on PYTHONPATH"),
     Malformed("model", "models/language.bin", "models/lid.bin",
               ":9: model of tiny_stages.Language: 'models/lid.bin' cannot be read: No such file or directory"),
 ]  # fmt: skip
