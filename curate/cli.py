@@ -166,6 +166,20 @@ def steps(path: str, global_batch: int, epochs: int, as_json: bool) -> None:
 
 
 @commands.command()
+@click.argument("format_", metavar="megatron|mds|nanotron|olmo")
+@PATH
+@click.argument("folder")
+@click.option("--split", metavar="NAME", default="train", show_default=True)
+@AS_JSON
+def export(format_: str, path: str, folder: str, split: str, as_json: bool) -> None:
+    """Write rows of the dataset at PATH to FOLDER as another trainer's files."""
+    from manifests.export import export as write_files  # loads numpy
+
+    names = write_files(path, format_, split, folder)
+    click.echo(json.dumps({"files": names}) if as_json else "\n".join(names))
+
+
+@commands.command()
 @PATH
 @click.argument("folder")
 @AS_JSON
