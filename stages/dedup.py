@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +15,13 @@ from curate.core.stage import Columns
 from stages.bands import PRESETS, Bands, Preset, choose_bands
 from stages.clusters import COMPONENTS, ReduceMembers, ReduceVerdicts
 from stages.ids import id_array, id_words, is_equal
+from stages.keepers import Order, Preference, Scope
 from stages.kernels.buffers import text_buffers
 from stages.minhash import ReduceCandidates, ReplySignatures
-from stages.signatures import SendBands, preferences
+from stages.signatures import SendBands
 from stages.verification import ReduceDoubts, ReduceEdges, ReplyShingles
 
 EXACT = "exact"
-
-Preference = Literal["source_order", "longest"]
 
 MAX_VALUES = 1 << 14  # of a signature: their number must fit 16 bits, and 450 x 20 be allowed
 
@@ -44,14 +43,19 @@ class ExactDedup(Exchange):
     reasons: ClassVar[tuple[str, ...]] = (EXACT,)
 
     keep: tuple[Preference, ...] = ("source_order",)  # which is kept; equal texts are equally long; ties by id
+    score: str | None = None  # the column of which `highest` keeps the highest
 
     def __post_init__(self) -> None:
         """Raises ValueError for options that contradict each other."""
-        _check_keep(self.keep)
+        Order(self.keep, self.score).check()
+
+    def columns_read(self) -> tuple[str, ...]:
+        """See Exchange."""
+        return *self.reads, *Order(self.keep, self.score).columns()
 
     def program(self) -> tuple[Send | Reply | Reduce | Loop, ...]:
         """See Exchange."""
-        return SendTextHashes(self.keep), ReduceEqual()
+        return SendTextHashes(Order(self.keep, self.score)), ReduceEqual()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +77,11 @@ class MinHashDedup(Exchange):
     a document. Documents are taken in the order of `keep`: one that is similar to a document kept
     before it is removed.
 
-    Reads: text.
+    With a `scope` a document is removed in favor of one in the same source, dump (the first folder of the
+    input's key below the source's root) or group alone; Penedo et al. 2024 (FineWeb), section 3.4, found
+    that removal across dumps did harm. Clusters are those of all documents, whatever the scope.
+
+    Reads: text; date or the score where `keep` compares them.
     Merges: near_duplicate, with the kept document's id.
     Gives `cluster`: the smallest id that a document is connected to by similar pairs, whether kept or not.
     The signature is that of datasketch 2.0 (scheme affine32, seed 1) for this module's hash of shingles.
@@ -82,8 +90,8 @@ class MinHashDedup(Exchange):
     verified pairs. Defaults: 0.8 and word 5-grams as in Lee et al. 2021, appendix A.
     """
 
-    version: ClassVar[int] = 2
-    libraries: ClassVar[tuple[str, ...]] = ("numba",)
+    version: ClassVar[int] = 3
+    libraries: ClassVar[tuple[str, ...]] = ("numba", "xxhash")
     reads: ClassVar[tuple[str, ...]] = ("text",)
     reasons: ClassVar[tuple[str, ...]] = ("near_duplicate",)
 
@@ -93,6 +101,9 @@ class MinHashDedup(Exchange):
     rows: int | None = None  # values a band
     threshold: float = 0.8
     keep: tuple[Preference, ...] = ("source_order", "longest")  # which is kept, by UTF-8 bytes of the text; ties by id
+    score: str | None = None  # the column of which `highest` keeps the highest
+    scope: Scope = "global"  # where a kept one is sought: in all, in the source, dump or group of the document
+    num_groups: int = 100  # of `scope: group`, by a hash of the input: Penedo et al. 2023 (RefinedWeb), section 3.3
 
     def __post_init__(self) -> None:
         """Raises ValueError for options out of range or that contradict each other."""
@@ -107,7 +118,13 @@ class MinHashDedup(Exchange):
             raise ValueError(f"preset {self.preset} gives bands and rows; leave these out, or the preset")
         if self.layout.num_values > MAX_VALUES:
             raise ValueError(f"bands x rows is {self.layout.num_values}, must be at most {MAX_VALUES}")
-        _check_keep(self.keep)
+        if self.num_groups < 1:
+            raise ValueError(f"num_groups is {self.num_groups}, must be at least 1")
+        Order(self.keep, self.score).check()
+
+    def columns_read(self) -> tuple[str, ...]:
+        """See Exchange."""
+        return *self.reads, *Order(self.keep, self.score).columns(), *(() if self.scope == "global" else ("origin",))
 
     @property
     def layout(self) -> Bands:
@@ -120,7 +137,7 @@ class MinHashDedup(Exchange):
         """See Exchange."""
         num_values = self.layout.num_values
         return (
-            SendBands(self.ngram, *self.layout, self.keep),
+            SendBands(self.ngram, *self.layout, Order(self.keep, self.score), self.scope, self.num_groups),
             ReduceCandidates(),
             ReplySignatures(),
             ReduceDoubts(num_values, self.threshold),
@@ -132,16 +149,11 @@ class MinHashDedup(Exchange):
         )
 
 
-def _check_keep(keep: tuple[str, ...]) -> None:
-    if len(set(keep)) != len(keep):
-        raise ValueError(f"keep names one order twice: {', '.join(keep)}")
-
-
 @dataclass(frozen=True)
 class SendTextHashes(Send):
     """The hash of each text that is not empty."""
 
-    keep: tuple[str, ...]
+    order: Order
 
     name = "texts"
     columns: ClassVar[Columns] = {"row": pa.uint32(), "text_hash": pa.binary(16), "preference": pa.uint64()}
@@ -157,8 +169,7 @@ class SendTextHashes(Send):
         hashes = pa.array([xxhash.xxh3_128_digest(data[start:end].data) for start, end in spans], pa.binary(16))
         columns = {"id": batch.column("id"), "row": batch.column("row"), "text_hash": hashes}
         columns["key"] = pa.array(id_words(hashes)[:, 0])
-        no_length = pa.array(np.zeros(batch.num_rows, np.int64))  # equal texts are equally long
-        columns["preference"] = pa.array(preferences(self.keep, batch.column("rank"), no_length))
+        columns["preference"] = pa.array(self.order.numbers(batch))
         rows = pa.RecordBatch.from_pydict(columns)
         is_empty = pc.or_(pc.equal(pc.binary_length(text), 0), pc.utf8_is_space(text))
         return Sent(rows=rows.filter(pc.invert(pc.fill_null(is_empty, True))))

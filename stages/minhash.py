@@ -34,7 +34,12 @@ class ReduceCandidates(Reduce):
     name = "candidates"
     inputs = ("bands",)
     order = ("key", "preference", "id")
-    columns: ClassVar[Columns] = {"other": pa.binary(16), "preference": pa.uint64(), "is_whole": pa.bool_()}
+    columns: ClassVar[Columns] = {
+        "other": pa.binary(16),
+        "preference": pa.uint64(),
+        "is_whole": pa.bool_(),
+        "is_scoped": pa.bool_(),
+    }
 
     def open(self) -> Reducer:
         """See Reduce."""
@@ -63,7 +68,7 @@ class CandidatesReducer(Reducer):
         self._window, self._told = rows.take(pa.array(window)), (told | told_now)[window]
         to, about = np.concatenate([later, asked]), np.concatenate([earlier, asked])
         is_whole = (keys[to] == wholes[to]) & (to != about)
-        columns = {name: rows.column(name).take(pa.array(to)) for name in ("home", "id")}
+        columns = {name: rows.column(name).take(pa.array(to)) for name in ("home", "id", "is_scoped")}
         columns |= {name: rows.column(column).take(pa.array(about)) for name, column in OTHER.items()}
         return pa.table(columns | {"is_whole": pa.array(is_whole)})
 
@@ -79,6 +84,7 @@ SKETCHES: Columns = {
     "is_candidate": pa.uint8(),  # 0 in the keeper's own row
     "preference": pa.uint64(),
     "whole": pa.binary(16),
+    "scope": pa.uint64(),
     "sketch": pa.large_binary(),
 }
 PAIR_ORDER = ("key", "keeper", "is_exact", "is_candidate", "id")
@@ -99,20 +105,18 @@ class ReplySignatures(Reply):
 def reply_signatures(kept: pa.Table, mail: pa.Table) -> pa.Table:
     """One row for each pair of a candidate that is to be verified, and one for each keeper."""
     ids, others = id_words(mail.column("id")), id_words(mail.column("other"))
-    row, preference, is_whole = (one_array(mail.column(name)) for name in ("row", "preference", "is_whole"))
+    row, preference, is_whole, is_scoped = (
+        one_array(mail.column(name)).to_numpy(zero_copy_only=False)
+        for name in ("row", "preference", "is_whole", "is_scoped")
+    )
     is_own = is_equal(ids, others)
-    candidates = np.flatnonzero(~is_own)
-    chosen = candidates[
-        choose(
-            row.to_numpy()[candidates],
-            others[candidates],
-            preference.to_numpy()[candidates],
-            is_whole.to_numpy(zero_copy_only=False)[candidates],
-        )
-    ]
-    _, first = np.unique(row.to_numpy()[is_own], return_index=True)
-    which = np.concatenate([np.flatnonzero(is_own)[first], chosen])
-    at = np.searchsorted(one_array(kept.column("row")).to_numpy(), row.to_numpy()[which])
+    chosen: list[NDArray[np.int64]] = []
+    for scoped in (False, True):
+        some = np.flatnonzero(~is_own & (is_scoped == scoped))
+        chosen.append(some[choose(row[some], others[some], preference[some], is_whole[some])])
+    _, first = np.unique(row[is_own], return_index=True)
+    which = np.concatenate([np.flatnonzero(is_own)[first], _distinct(np.concatenate(chosen), row, others)])
+    at = np.searchsorted(one_array(kept.column("row")).to_numpy(), row[which])
     columns = {name: kept.column(name).take(pa.array(at)) for name in kept.column_names if name != "signature"}
     columns["sketch"] = kept.column("signature").take(pa.array(at))
     columns |= {
@@ -122,6 +126,14 @@ def reply_signatures(kept: pa.Table, mail: pa.Table) -> pa.Table:
         "is_candidate": pa.array((~is_own[which]).astype(np.uint8)),
     }
     return pa.table(columns)
+
+
+def _distinct(pairs: NDArray[np.int64], row: NDArray[np.uint32], others: Words) -> NDArray[np.int64]:
+    """Each pair once, also where it was chosen within a scope and beyond it."""
+    pairs = pairs[np.lexsort((others[pairs, 1], others[pairs, 0], row[pairs]))]
+    is_same = (row[pairs][1:] == row[pairs][:-1]) & is_equal(others[pairs][1:], others[pairs][:-1])
+    distinct: NDArray[np.int64] = pairs[np.append(True, ~is_same)[: len(pairs)]]
+    return distinct
 
 
 def choose(

@@ -7,41 +7,36 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from curate.core.exchange import Send, Sent
 from curate.core.stage import Columns
 from stages.ids import Flags, id_array
+from stages.keepers import Order, Scope, scope_numbers
 from stages.kernels.buffers import text_buffers
-from stages.kernels.minhash import band_keys, find_unstable, sign
-
-LENGTH_BITS, RANK_BITS = 48, 16
-
-
-def preferences(keep: tuple[str, ...], rank: pa.Array, num_bytes: pa.Array) -> NDArray[np.uint64]:
-    """A number a document, smaller for those that are kept first. Shape: (documents,)."""
-    preference = np.zeros(len(rank), np.uint64)
-    for name in keep:
-        if name == "source_order":
-            preference = preference << np.uint64(RANK_BITS) | rank.to_numpy().astype(np.uint64)
-        else:
-            shortness = np.uint64((1 << LENGTH_BITS) - 1) - num_bytes.to_numpy().astype(np.uint64)
-            preference = preference << np.uint64(LENGTH_BITS) | shortness
-    return preference
+from stages.kernels.minhash import band_keys, sign
+from stages.kernels.units import find_unstable, mix_numbers
 
 
 def normalized(texts: pa.Array) -> pa.Array:
     """The texts in NFKC where that can change their units. Null is an empty text."""
     data, offsets = text_buffers(texts)
-    unstable = np.flatnonzero(find_unstable(data, offsets))
-    if not len(unstable):
+    stretches = find_unstable(data, offsets)
+    if not len(stretches):
         return texts
-    changed = [data[offsets[one] : offsets[one + 1]].tobytes().decode("utf-8", "replace") for one in unstable]
-    mask = np.zeros(len(texts), bool)
-    mask[unstable] = True
-    replaced = pa.array([unicodedata.normalize("NFKC", text) for text in changed], pa.large_string())
-    return pc.replace_with_mask(texts.cast(pa.large_string()), pa.array(mask), replaced)
+    pieces: list[bytes | memoryview] = []
+    end = int(offsets[0])
+    changes = np.zeros(len(stretches) + 1, np.int64)  # in length, of all stretches before
+    for number, (start, stop) in enumerate(stretches.tolist()):
+        text = data[start:stop].tobytes().decode("utf-8", "replace")
+        normal = unicodedata.normalize("NFKC", text).encode()
+        pieces += [data[end:start].data, normal]
+        changes[number + 1] = changes[number] + len(normal) - (stop - start)
+        end = stop
+    pieces.append(data[end : offsets[-1]].data)
+    bounds = offsets - offsets[0] + changes[np.searchsorted(stretches[:, 1], offsets, side="right")]
+    buffers = [None, pa.py_buffer(bounds.tobytes()), pa.py_buffer(b"".join(pieces))]
+    return pa.Array.from_buffers(pa.large_string(), len(texts), buffers)
 
 
 @dataclass(frozen=True)
@@ -49,37 +44,59 @@ class SendBands(Send):
     """A row for each band and one for the whole text; documents of fewer units than a shingle have the latter alone.
 
     `key` is a hash of the band, or `whole` itself in the row of the whole; documents without units have no row.
-    Stays home: the whole's hash of 128 bits, the preference, and the signature (null where the whole is compared).
+    Where the scope is not global each row is there twice, once with keys that meet within the scope alone.
+    Stays home: the whole's hash of 128 bits, the preference, the scope, and the signature (null where the whole is
+    compared).
     """
 
     ngram: int
     bands: int
     rows: int
-    keep: tuple[str, ...]
+    order: Order
+    scope: Scope = "global"
+    num_groups: int = 1
 
     name = "bands"
-    columns: ClassVar[Columns] = {"row": pa.uint32(), "preference": pa.uint64(), "whole": pa.uint64()}
+    columns: ClassVar[Columns] = {
+        "row": pa.uint32(),
+        "preference": pa.uint64(),
+        "whole": pa.uint64(),
+        "is_scoped": pa.bool_(),
+    }
 
     def open(self) -> Callable[[pa.RecordBatch], Sent]:
         """See Send."""
         return self._send
 
     def _send(self, batch: pa.RecordBatch) -> Sent:
-        texts = batch.column("text")
-        found, wholes, num_units = sign(*text_buffers(normalized(texts)), self.ngram, self.bands * self.rows)
-        preference = preferences(self.keep, batch.column("rank"), pc.fill_null(pc.binary_length(texts), 0))
-        documents = {"id": batch.column("id"), "row": batch.column("row"), "preference": pa.array(preference)}
+        texts = normalized(batch.column("text"))
+        found, wholes, num_units = sign(*text_buffers(texts), self.ngram, self.bands * self.rows)
+        documents = {name: batch.column(name) for name in ("id", "row")}
+        documents["preference"] = pa.array(self.order.numbers(batch))
+        scope = scope_numbers(self.scope, self.num_groups, batch)
         long = num_units >= self.ngram
-        kept = documents | {"whole": id_array(wholes), "signature": signature_array(found, long)}
+        kept = documents | {"whole": id_array(wholes), "scope": pa.array(scope)}
+        kept["signature"] = signature_array(found, long)
         keys = np.column_stack([wholes[:, 0], band_keys(found, self.bands)])
         wanted = np.column_stack([num_units > 0, *[long] * self.bands])
-        which = pa.array(np.nonzero(wanted)[0])
-        rows = {"key": pa.array(keys[wanted])} | {name: column.take(which) for name, column in documents.items()}
-        rows["whole"] = pa.array(wholes[:, 0]).take(which)
+        rows = [band_rows(documents, keys, wanted, is_scoped=False)]
+        if self.scope != "global":
+            rows.append(band_rows(documents, mix_numbers(keys ^ scope[:, None]), wanted, is_scoped=True))
         return Sent(
-            rows=pa.RecordBatch.from_pydict(rows),
+            rows=pa.concat_batches(rows),
             kept=pa.RecordBatch.from_pydict(kept).filter(pa.array(num_units > 0)),
         )
+
+
+def band_rows(
+    documents: dict[str, pa.Array], keys: NDArray[np.uint64], wanted: Flags, *, is_scoped: bool
+) -> pa.RecordBatch:
+    """A row for each wanted key of each document; the key of the whole stands first."""
+    which = np.nonzero(wanted)[0]
+    rows = {"key": pa.array(keys[wanted])} | {name: column.take(pa.array(which)) for name, column in documents.items()}
+    rows["whole"] = pa.array(keys[which, 0])
+    rows["is_scoped"] = pa.array(np.full(len(which), is_scoped))
+    return pa.RecordBatch.from_pydict(rows)
 
 
 def signature_array(signatures: NDArray[np.uint32], valid: Flags) -> pa.Array:

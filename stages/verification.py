@@ -112,6 +112,7 @@ class ReduceDoubts(Reduce):
         "other": pa.binary(16),
         "preference": pa.uint64(),
         "other_preference": pa.uint64(),
+        "scope": pa.uint64(),
         "is_likely": pa.bool_(),  # the estimate is above the threshold
     }
 
@@ -143,7 +144,9 @@ class DoubtsReducer(Reducer):
         asked[0] &= not was_asked
         keepers = np.flatnonzero(asked)
         which, about = np.concatenate([later, keepers]), np.concatenate([pairs.keeper[later], keepers])
-        columns = {name: pairs.rows.column(name).take(pa.array(which)) for name in ("home", "id", "preference")}
+        columns = {
+            name: pairs.rows.column(name).take(pa.array(which)) for name in ("home", "id", "preference", "scope")
+        }
         columns |= {
             "other": pairs.rows.column("id").take(pa.array(about)),
             "other_preference": pairs.rows.column("preference").take(pa.array(about)),
@@ -174,7 +177,7 @@ class ReplyShingles(Reply):
         chosen = np.concatenate([np.flatnonzero(is_own), self._choose(mail, row, is_own)])
         values, offsets = collect_shingles(*text_buffers(normalized(one_array(documents.column("text")))), self.ngram)
         at = np.searchsorted(one_array(documents.column("row")).to_numpy(), row[chosen])
-        columns = {name: mail.column(name).take(pa.array(chosen)) for name in ("id", "row", "preference")}
+        columns = {name: mail.column(name).take(pa.array(chosen)) for name in ("id", "row", "preference", "scope")}
         columns |= {
             "key": pa.array(id_keys(others[chosen])),
             "keeper": id_array(others[chosen]),
@@ -200,7 +203,7 @@ class ReplyShingles(Reply):
         return found
 
 
-# What `relation` says in the row of the later document; LINK where `other` is not before `id`.
+# What `relation` says in the row of the later document; LINK where `other` is not before `id`, or is of another scope.
 LINK, SIMILAR, EQUAL = 0, 1, 2  # EQUAL: the texts are equal after normalization
 
 # Rows about a pair of documents, as they travel to find components. Two rows an edge, one from each end.
@@ -246,6 +249,8 @@ class EdgesReducer(Reducer):
         is_similar |= pairs.is_same | (similarity(pairs) >= self._threshold)
         later = np.flatnonzero(is_similar)
         relation = np.where(pairs.is_same[later], EQUAL, SIMILAR)
+        scope = one_array(pairs.rows.column("scope")).to_numpy()
+        relation[scope[later] != scope[pairs.keeper[later]]] = LINK  # one cluster, and yet nothing is removed
         return edges(pairs.rows, later, pairs.keeper[later], relation)
 
 

@@ -64,6 +64,13 @@ def records(draw: st.DrawFn) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
+def placed(documents: pa.RecordBatch) -> pa.RecordBatch:
+    """Documents of three inputs in two folders, by their text."""
+    keys = [f"{len(text or '') % 2}/{len(text or '') % 3}" for text in documents.column("text").to_pylist()]
+    origins = [{"source": "s", "key": key, "offset": 0, "length": 1, "inner": 0} for key in keys]
+    return documents.append_column("origin", pa.array(origins, ORIGIN))
+
+
 class Case(NamedTuple):
     exchange: Exchange
     documents: Callable[[], st.SearchStrategy[pa.RecordBatch]]
@@ -75,6 +82,7 @@ CASES = {
     "exact, any source": Case(ExactDedup(keep=()), corpora),
     "near-duplicates": Case(MinHashDedup(), corpora),
     "near-duplicates, loose": Case(LOOSE, corpora),
+    "near-duplicates, by dump": Case(replace(LOOSE, scope="dump"), lambda: corpora().map(placed)),
     "near-duplicates, longest": Case(replace(LOOSE, keep=("longest",)), corpora),
     "PubMed": Case(OneDocumentPerPmid(), lambda: pubmed_documents().map(batch_of)),
     "PubMed, newest": Case(OneDocumentPerPmid(prefer="newest"), lambda: pubmed_documents().map(batch_of)),

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stages.kernels.minhash import SPACELESS
+from stages.kernels.units import SPACELESS
 
 MASK = (1 << 64) - 1
-BASIS, PRIME = 0xCBF29CE484222325, 0x100000001B3
-BASIS_2, PRIME_2 = 0x9AE16A3B2F90404F, 0xC3A5C85C97CB3127
-CHAIN = 0x9E3779B97F4A7C15
+BASIS = 0xCBF29CE484222325
+CHAIN, CHAIN_2 = 0x9E3779B97F4A7C15, 0xC3A5C85C97CB3127
 HIGHEST = 0xFFFFFFFF
 
 
@@ -46,21 +45,19 @@ def shingles(text: str, ngram: int) -> list[bytes]:
 
 def hash_shingle(shingle: bytes) -> int:
     """The low 32 bits of a chain over the hashes of its units: what `datasketch.MinHash(hashfunc=...)` takes."""
-    value = chain([hash_unit(unit, BASIS, PRIME) for unit in shingle.decode().split(" ")])
+    value = chain([hash_unit(unit) for unit in shingle.decode().split(" ")])
     return (value ^ value >> 32) & HIGHEST
 
 
-def hash_unit(unit: str, basis: int, prime: int) -> int:
-    value = basis
-    for character in unit:
-        value = (value ^ ord(character)) * prime & MASK
-    return mix64(value)
+def hash_unit(unit: str) -> int:
+    data = unit.encode()
+    blocks = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
+    return mix64(chain(blocks, BASIS))
 
 
-def chain(hashes: Sequence[int]) -> int:
-    value = 0
-    for one in hashes:
-        value = (value ^ one) * CHAIN & MASK
+def chain(numbers: Sequence[int], value: int = 0, factor: int = CHAIN) -> int:
+    for one in numbers:
+        value = (value ^ one) * factor & MASK
         value ^= value >> 29
     return value
 
@@ -72,10 +69,8 @@ def mix64(value: int) -> int:
 
 
 def hash_whole(text: str) -> tuple[int, int]:
-    words = units(text)
-    both = ((BASIS, PRIME), (BASIS_2, PRIME_2))
-    first, second = (mix64(chain([hash_unit(word, *how) for word in words])) for how in both)
-    return first, second
+    hashes = [hash_unit(word) for word in units(text)]
+    return mix64(chain(hashes)), mix64(chain(hashes, factor=CHAIN_2))
 
 
 def signature(text: str, ngram: int, num_values: int) -> list[int]:

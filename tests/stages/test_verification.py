@@ -78,6 +78,7 @@ def test_a_document_compares_a_bounded_number_of_pairs() -> None:
             "other": pa.array([one.to_bytes(16, "big") for one in range(1, number + 1)], pa.binary(16)),
             "preference": pa.array([number] * number, pa.uint64()),
             "other_preference": pa.array(range(number), pa.uint64()),
+            "scope": pa.array([0] * number, pa.uint64()),
             "is_likely": pa.array(likely),
         }
     )
