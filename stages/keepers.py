@@ -15,7 +15,7 @@ Scope = Literal["global", "source", "dump", "group"]
 # Of the 64 bits of a preference. A text of 256 MiB or more is as long as any other such text.
 BITS: dict[str, int] = {"source_order": 16, "longest": 28, "newest": 20, "highest": 32}
 MAX_BITS = 64
-DAYS_PER_MONTH, DAYS_PER_YEAR = 31, 12 * 31  # of a calendar that only orders; 20 bits of it are 2,818 years
+DAYS_PER_MONTH, DAYS_PER_YEAR = 32, 13 * 32  # of a calendar that only orders; 20 bits of it are 2,520 years
 
 
 @dataclass(frozen=True)
