@@ -17,7 +17,7 @@ from stages.jats_front import JatsFront, article_url, read_front
 from stages.jats_options import JatsOptions
 from stages.jats_references import without_references
 from stages.jats_text import article_text
-from stages.stretch import Stretch
+from stages.stretch import Stretch, check_max_record_bytes
 from stages.tar import Member, Tar, TarDamage
 from stages.xml import parse
 
@@ -59,6 +59,10 @@ class ReadJats(Reader):
 
     paths: tuple[str, ...]
     max_record_bytes: int = 64 << 20  # of one article, decompressed
+
+    def __post_init__(self) -> None:
+        """Refuse what could only ever read nothing."""
+        check_max_record_bytes(self.max_record_bytes)
 
     @property
     def adds(self) -> Columns:

@@ -13,7 +13,7 @@ from curate.core.hashing import record_id
 from curate.core.schema import IDENTITY, OPTIONAL, schema_of
 from curate.core.stage import Columns, InputFile, Quarantined, Reader, Records, Slice
 from stages.compressed import PIECE_BYTES, StoredBytes, Stream, open_stream
-from stages.stretch import Stretch
+from stages.stretch import Stretch, check_max_record_bytes
 
 MAPPED = ("url", "title", "date", "license", "language")
 # Far below what the parser's recursion can take, so that no record depends on the caller's stack.
@@ -55,6 +55,10 @@ class ReadJsonl(Reader):
     license: str | None = None
     language: str | None = None
     max_record_bytes: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        """Refuse what could only ever read nothing."""
+        check_max_record_bytes(self.max_record_bytes)
 
     @property
     def adds(self) -> Columns:

@@ -17,7 +17,7 @@ from stages.jats_front import article_url
 from stages.jats_options import Choice
 from stages.medline_citation import Pmid, read_citation, read_pmid
 from stages.medline_framing import Cutter, Piece
-from stages.stretch import Stretch
+from stages.stretch import Stretch, check_max_record_bytes
 from stages.xml import parse
 
 CITATION, DELETION = "citation", "deletion"
@@ -64,6 +64,10 @@ class ReadMedline(Reader):
     paths: tuple[str, ...]
     translations: Choice = "drop"  # the title in the article's language, and abstracts in others than the first
     max_record_bytes: int = 16 << 20  # of one citation; the largest, with thousands of investigators, have 2 MB
+
+    def __post_init__(self) -> None:
+        """Refuse what could only ever read nothing."""
+        check_max_record_bytes(self.max_record_bytes)
 
     @property
     def adds(self) -> Columns:

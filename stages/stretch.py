@@ -12,6 +12,12 @@ BATCH_ROWS = 10_000  # records of any fate
 KINDS = ("record", "framing", "skipped", "lost")
 
 
+def check_max_record_bytes(max_record_bytes: int) -> None:
+    """Raise ValueError for a reader's limit that no record could keep."""
+    if max_record_bytes < 1:
+        raise ValueError(f"max_record_bytes: found {max_record_bytes}, wanted 1 or more, such as 64 MiB")
+
+
 class Stretch:
     """Records and bytes since `first`; `close` turns them into Records and begins the next stretch.
 

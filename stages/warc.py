@@ -17,7 +17,7 @@ from curate.core.hashing import record_id
 from curate.core.schema import IDENTITY, OPTIONAL, schema_of
 from curate.core.stage import Columns, InputFile, Quarantined, Reader, Records, Slice
 from stages.compressed import PIECE_BYTES, StoredBytes, inflate_member
-from stages.stretch import KINDS, Stretch
+from stages.stretch import KINDS, Stretch, check_max_record_bytes
 from stages.warc_framing import Frame, Window, ends_well, read_frame
 from stages.warc_record import Dropped, document_of, name_of, type_of
 
@@ -55,6 +55,10 @@ class ReadWarc(Reader):
 
     paths: tuple[str, ...]
     max_record_bytes: int = 64 << 20  # header and block, decompressed; also of the decoded payload
+
+    def __post_init__(self) -> None:
+        """Refuse what could only ever read nothing."""
+        check_max_record_bytes(self.max_record_bytes)
 
     @property
     def adds(self) -> Columns:

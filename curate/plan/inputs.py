@@ -97,6 +97,8 @@ def _varies(segment: str) -> bool:
 
 def _pattern(path: Scalar, base: Path) -> Pattern:
     text = path.text
+    if not text.strip():
+        raise path.place.error(f"a path is empty: {text!r}; write a file or a pattern, such as data/*.jsonl")
     in_s3 = text.startswith(S3)
     if "://" in text and not in_s3:
         raise path.place.error(f"{text!r}: inputs are local paths or {S3}bucket/key, nothing else")

@@ -53,7 +53,8 @@ def status(url: str) -> Json:
         phases.append({"phase": phase["phase"]} | done)
     runs = sorted(_runs(storage, plan_id), key=lambda run: run["started"], reverse=True)
     state = "done" if is_done else runs[0]["status"] if runs else "stopped"
-    last = max((receipts[key] for key in names if key in receipts), key=lambda one: one.modified, default=None)
+    there = [receipts[key] for key in reversed(names) if key in receipts]  # S3 counts seconds: the later phase then
+    last = max(there, key=lambda one: one.modified, default=None)
     found = _answer(plan_id, dataset if is_done else None, state, phases, missing, _receipt(last, names), runs)
     return found | {"sources": [one["name"] for one in read_plan(storage, plan_id)["description"]["sources"]]}
 

@@ -1,5 +1,6 @@
 """From a token of the dataset back to its document, its source and the bytes of the input, with the text around it."""
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,12 @@ def _tokenizer(dataset: Dataset, origins: Origins) -> tuple[Any, str | None]:
         return None, f"the tokenizer cannot be read: {place}: {error.strerror}"
     if sha256(model) != wanted:
         return None, f"{place} is another tokenizer than the dataset's"
-    return sentencepiece.SentencePieceProcessor(model_proto=model), None
+    return _processor(model), None
+
+
+@lru_cache(maxsize=1)
+def _processor(model: bytes) -> Any:
+    return sentencepiece.SentencePieceProcessor(model_proto=model)
 
 
 def _decoded(tokenizer: Any, ids: Ints) -> str | None:

@@ -68,3 +68,13 @@ def test_some_examples_are_kept_and_some_dropped(case: Case) -> None:
 def test_an_empty_batch_gives_no_reasons(case: Case) -> None:
     found = open_filter(case).open()(case.batch([]))
     assert (found.type, len(found)) == (pa.string(), 0)
+
+
+@every_filter
+def test_limits_are_of_declared_reasons_columns_and_options(case: Case) -> None:
+    """What `curate why` shows of a decision must be there to be shown."""
+    stage = open_filter(case)
+    assert set(stage.limits) <= set(stage.reasons)
+    for column, option in stage.limits.values():
+        assert column in stage.columns_read()
+        assert option in stage.options()

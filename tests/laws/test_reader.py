@@ -408,3 +408,11 @@ def test_damaged_sets_are_accounted_for(data: st.DataObject) -> None:
     for one in (stored[:at], changed):
         whole = check(ReadMedline(paths=(), max_record_bytes=1000), "a.xml.gz", one, [])
         assert whole.bad, "damage is told"
+
+
+@pytest.mark.parametrize("reader", [ReadWarc, ReadJats, ReadJsonl, ReadMedline])
+def test_a_limit_that_no_record_could_keep_is_refused(reader: type[Any]) -> None:
+    for limit in (0, -1):
+        with pytest.raises(ValueError, match=f"max_record_bytes: found {limit}, wanted 1 or more"):
+            reader(paths=(), max_record_bytes=limit)
+    assert reader(paths=(), max_record_bytes=1).max_record_bytes == 1

@@ -259,6 +259,8 @@ STAGES = [
 ]  # fmt: skip
 
 PATHS = [
+    Malformed("empty path", "[notes/a.txt, notes/b.txt]", '[""]',
+              ":14: a path is empty: ''; write a file or a pattern, such as data/*.jsonl"),
     Malformed("no paths", "[notes/a.txt, notes/b.txt]", "[]", ":14: paths of tiny_stages.ReadLines names no file"),
     Malformed("path missing", "notes/a.txt", "notes/c.txt", ":14: 'notes/c.txt' does not exist"),
     Malformed("folder", "[notes/a.txt, notes/b.txt]", "notes",
