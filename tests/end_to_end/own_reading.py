@@ -1,5 +1,6 @@
 """The quickstart's inputs read without the project's code: what records there are, and what must become of them."""
 
+import contextlib
 import gzip
 import html
 import json
@@ -40,8 +41,9 @@ def words_of(raw: bytes) -> list[str]:
         text = raw.decode()
     except UnicodeDecodeError:
         text = raw.decode("cp1252", "replace")  # what the other pages of the example declare
-    if text.startswith("{"):
-        text = str(json.loads(text)["text"])
+    if text.startswith('{"') and text.endswith("}"):
+        with contextlib.suppress(ValueError):  # broken on purpose
+            text = str(json.loads(text)["text"])
     return WORD.findall(unicodedata.normalize("NFC", html.unescape(TAG.sub(" ", text))))
 
 

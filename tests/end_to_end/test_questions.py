@@ -145,7 +145,7 @@ def check(
         assert any(words_of(raw)[-20:] == words_of(cut(raw, mine))[-20:] for mine in record.raws), told
     if told["fate"] == "kept":
         assert (record.source, record.name) in in_rows
-        assert told["pieces"][0]["token_offset"] == 0
+        assert told["pieces"][0]["token_offset"] == 0 or record.source == "general"  # of which a row was taken
         words = WORDS.findall(tokenizer.decode(tokens_of(quickstart, told)))
         absent = {word for word in words[1:40] if word not in written_in(raw)}
         assert absent <= {"Abstract"}, record.name  # a heading that JATS implies
