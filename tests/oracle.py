@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from curate.core.exchange import VERDICT, Exchange, Loop, Reduce, Reply, Send
 from curate.core.stage import Columns
+from curate.core.summary import Summary
 
 MAX_TURNS = 50
 ROW_BITS = 32
@@ -52,6 +53,40 @@ class Outcome:
 def run_exchange(exchange: Exchange, documents: pa.RecordBatch, cuts: Cuts | None = None) -> Outcome:
     """The verdicts about documents (with `rank`, and the columns that the exchange reads)."""
     return _Interpreter(exchange, documents, cuts or Cuts()).run()
+
+
+def summarize(summary: Summary, documents: pa.RecordBatch, cuts: Cuts | None = None) -> list[pa.Table]:
+    """The answers of a Summary, one a round: documents in any order, cut as told, tables combined in any grouping."""
+    cuts = cuts or Cuts()
+    rng = random.Random(cuts.seed)
+    answers: list[pa.Table] = []
+    while not answers or not summary.is_enough(*answers):
+        assert len(answers) < 200, "the rounds do not end"
+        answers.append(_one_table(summary, summary.open(*answers), documents, cuts, rng))
+    return answers
+
+
+def _one_table(
+    summary: Summary,
+    count: Callable[[pa.RecordBatch], pa.Table],
+    documents: pa.RecordBatch,
+    cuts: Cuts,
+    rng: random.Random,
+) -> pa.Table:
+    positions = list(range(documents.num_rows))
+    if cuts.seed is not None:
+        rng.shuffle(positions)
+    pieces = cuts.pieces(len(positions), rng)
+    tables = [count(documents.take(pa.array(positions[start:stop], pa.int64()))) for start, stop in pieces]
+    while len(tables) > 1 or cuts.seed is None:
+        chosen = [tables.pop(rng.randrange(len(tables))) for _ in range(min(len(tables), rng.randint(1, 3)))]
+        tables.append(summary.combine(chosen))
+        assert tables[-1].num_rows <= summary.max_rows
+        if len(tables) == 1:
+            break
+    (table,) = tables
+    assert dict(zip(table.schema.names, table.schema.types, strict=True)) == dict(summary.columns)
+    return table
 
 
 class _Interpreter:

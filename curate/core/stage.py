@@ -6,6 +6,7 @@ random state, no environment. Chance is `curate.core.hashing.order_key(seed, id)
     Reader   slice -> documents, counted drops, quarantined records, accounted bytes
     Map      batch -> batch: rows kept in order, declared columns added or removed
     Filter   batch -> one declared reason or null a row; the engine drops, counts and records
+    Summary  all documents -> one small table, handed to the stage that names it: see curate.core.summary
     Exchange documents of all units meet by key, and verdicts go home: see curate.core.exchange
 
 A stage that meets a bad record raises `DataError(reason)`: the engine runs the rows of that batch
@@ -132,6 +133,9 @@ class Stage(abc.ABC):  # noqa: B024 - each family has its own method
     def options(self) -> dict[str, Any]:
         """The fields, by name, in order of declaration."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+    def check_columns(self, columns: Columns) -> None:  # noqa: B027 - most have nothing to check
+        """Raises ValueError where it cannot use one of the columns that it finds: another type."""
 
 
 class Reader(Stage):

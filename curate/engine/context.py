@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from curate.core.stage import Input
 from curate.core.storage import ObjectFile, Storage, open_storage
 from curate.engine.memory import return_free_memory
@@ -53,10 +55,10 @@ class Context:
             self._passes[source.name] = passes(source)
         return self._passes[source.name]
 
-    def opened(self, name: str, stage: Any) -> Any:
-        """What `stage.open()` gave; `name` is unique in the plan."""
+    def opened(self, name: str, stage: Any, *tables: pa.Table) -> Any:
+        """What `stage.open(*tables)` gave; `name` is unique in the plan, and its tables are the same in all units."""
         if name not in self._opened:
-            self._opened[name] = stage.open()
+            self._opened[name] = stage.open(*tables)
         return self._opened[name]
 
     def open_input(self, source: Source, item: Input) -> ObjectFile:

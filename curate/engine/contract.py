@@ -47,7 +47,7 @@ def call(step: OpenStep, batch: pa.RecordBatch) -> Any:
     return answer
 
 
-def guarded(step: Step, function: StepFunction, batch: pa.RecordBatch) -> Any:
+def guarded(step: Step, function: Callable[[Any], Any], batch: Any) -> Any:
     """Call a stage; what it raises by mistake becomes a StageError that names it."""
     try:
         return function(batch)

@@ -9,11 +9,22 @@ import pyarrow.parquet as pq
 
 from curate.core.errors import StageError
 from curate.core.exchange import VERDICT
+from curate.core.summary import NeedsSummary
 from curate.engine.context import Context
 from curate.engine.merge import Run, StoredTable, merge
 from curate.engine.passes import Pass
 from curate.engine.receipt import Receipt
-from curate.engine.sinks import HOME_ORDER, HomeSink, Sink, TokenSink, exchange_of, kept_role, rows_role, send_of
+from curate.engine.sinks import (
+    HOME_ORDER,
+    HomeSink,
+    Sink,
+    SummarySink,
+    TokenSink,
+    exchange_of,
+    kept_role,
+    rows_role,
+    send_of,
+)
 from curate.engine.units import Unit
 from curate.plan.plan import Step
 
@@ -24,6 +35,8 @@ def open_sink(context: Context, this: Pass) -> Sink:
     """What takes the documents of a pass."""
     if this.after is None:
         return TokenSink(context.plan, this.source, context.storage)
+    if isinstance(this.after.stage, NeedsSummary):
+        return SummarySink(this.after, context.storage)
     first = send_of(this.after)
     send = context.opened(f"{this.after.name}.{first.name}", first)
     return HomeSink(context.plan, this.source, this.after, send, context.storage)
@@ -35,20 +48,23 @@ def receipt_of_home(context: Context, unit: Unit) -> Receipt:
     return next(receipt for receipt in receipts if receipt["unit"] == unit.spec["home"])
 
 
-def read_home(context: Context, unit: Unit, step: Step) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """The documents of a home, in order, each batch with its verdicts: a row a document, null where none came."""
+def read_home(context: Context, unit: Unit, step: Step) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+    """The documents of a home, in order, each batch with the verdicts of an exchange: a row a document, or null."""
+    outputs = [output for output in receipt_of_home(context, unit)["outputs"] if output["role"] == "home"]
+    batches = (batch for output in outputs for batch in _batches(StoredTable(context.storage, output)))
+    if isinstance(step.stage, NeedsSummary):
+        yield from ((batch, None) for batch in batches)
+        return
     last = exchange_of(step).program()[-1]
     mail = read_mail(context, unit, step, last.name)
-    outputs = [output for output in receipt_of_home(context, unit)["outputs"] if output["role"] == "home"]
     rows = mail.column("row").to_numpy()
     if (rows[1:] == rows[:-1]).any():
         raise StageError(f"step {step.name!r} ({step.use}) gave two verdicts about one document")
     position = 0
-    for output in outputs:
-        for batch in _batches(StoredTable(context.storage, output)):
-            index = np.searchsorted(rows, np.arange(position, position + batch.num_rows))
-            yield batch, _verdicts(mail, rows, index, position)
-            position += batch.num_rows
+    for batch in batches:
+        index = np.searchsorted(rows, np.arange(position, position + batch.num_rows))
+        yield batch, _verdicts(mail, rows, index, position)
+        position += batch.num_rows
 
 
 def _batches(file: StoredTable) -> Iterator[pa.RecordBatch]:

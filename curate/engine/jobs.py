@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from curate.core.errors import PlanError, WaitingError
 from curate.core.hashing import digest, order_key
@@ -48,62 +49,69 @@ class JobShare:
 
     def execute(self, units: Iterable[Unit]) -> Iterator[Receipt]:
         """See Executor. Raises WaitingError where other jobs hold units and it may not wait."""
-        mine: list[Unit] = []
-        theirs: list[Unit] = []
-        for unit in units:
-            (mine if self.is_mine(unit) else theirs).append(unit)
-        yield from self._do(mine)
-        yield from self._collect(theirs)
+        theirs: dict[str, Unit] = {}
+        mine = filter(lambda unit: self._is_mine_or_in(unit, theirs), iter(units))  # goes on where units come later
+        is_announced = False
+        while True:
+            yield from self._do(mine)
+            if not theirs:
+                return
+            receipts = self._look(theirs.values())
+            if not receipts:
+                if not self.wait:
+                    raise WaitingError(f"other jobs hold {_count(theirs.values())}; run again or use --wait")
+                if not is_announced:
+                    patience = f"takes over after {self.take_over_after_seconds:g} s without news"
+                    self.say(f"waits for other jobs: {_count(theirs.values())}; {patience}")
+                    is_announced = True
+                receipts = self._wait_for_news(theirs.values())
+            if not receipts:
+                self.say(f"no news for {self.take_over_after_seconds:g} s: takes over {_count(theirs.values())}")
+                yield from self._do(iter(self.from_my_start(theirs.values())))
+                theirs.clear()
+            for key, receipt in receipts.items():
+                del theirs[key]
+                yield receipt
+
+    def _is_mine_or_in(self, unit: Unit, theirs: dict[str, Unit]) -> bool:
+        """Whether a unit falls to this job; if not, it is put into `theirs`."""
+        if not self.is_mine(unit):
+            theirs[unit.key] = unit
+        return unit.key not in theirs
 
     def is_mine(self, unit: Unit) -> bool:
         """Whether a unit falls to this job."""
         return int(unit.key[:16], 16) % self.num_jobs == self.job - 1
 
-    def _do(self, units: Iterable[Unit]) -> Iterator[Receipt]:
+    def _do(self, units: Iterator[Unit]) -> Iterator[Receipt]:
         """Do units here that were missing a moment ago; later look before each whether another job has done it."""
         found: list[Receipt] = []
         begin = time.monotonic()
 
-        def missing() -> Iterator[Unit]:
-            for unit in units:
-                is_fresh = time.monotonic() - begin < FRESH_SECONDS
-                receipt = None if is_fresh else find_receipt(self.storage, unit)
-                if receipt is None:
-                    yield unit
-                else:
-                    found.append(receipt)
+        def is_missing(unit: Unit) -> bool:
+            is_fresh = time.monotonic() - begin < FRESH_SECONDS
+            receipt = None if is_fresh else find_receipt(self.storage, unit)
+            found.extend([] if receipt is None else [receipt])
+            return receipt is None
 
-        for receipt in self.inner.execute(missing()):
+        for receipt in self.inner.execute(filter(is_missing, units)):
             yield receipt
             while found:
                 yield found.pop()
         yield from found
 
-    def _collect(self, units: Iterable[Unit]) -> Iterator[Receipt]:
-        """The receipts that other jobs put; units for which none comes are done here in the end."""
-        missing = {unit.key: unit for unit in units}
-        last_news, num_looks, is_announced = time.monotonic(), 0, False
-        while missing:
-            receipts = self._look(missing.values())
-            for key, receipt in receipts.items():
-                del missing[key]
-                yield receipt
-            if receipts:
-                last_news, num_looks = time.monotonic(), 0
-                continue
-            if not self.wait:
-                raise WaitingError(f"other jobs hold {_count(missing.values())}; run again or use --wait")
-            seconds_left = last_news + self.take_over_after_seconds - time.monotonic()
+    def _wait_for_news(self, units: Collection[Unit]) -> dict[str, Receipt]:
+        """The receipts that other jobs put, as soon as there are some; none where it took too long."""
+        end = time.monotonic() + self.take_over_after_seconds
+        for num_looks in count():
+            seconds_left = end - time.monotonic()
             if seconds_left <= 0:
-                self.say(f"no news for {self.take_over_after_seconds:g} s: takes over {_count(missing.values())}")
-                yield from self._do(self.from_my_start(missing.values()))
-                return
-            if not is_announced:
-                patience = f"takes over after {self.take_over_after_seconds:g} s without news"
-                self.say(f"waits for other jobs: {_count(missing.values())}; {patience}")
-                is_announced = True
+                break
             time.sleep(min(seconds_left, self.delay_seconds(num_looks)))
-            num_looks += 1
+            receipts = self._look(units)
+            if receipts:
+                return receipts
+        return {}
 
     def _look(self, units: Collection[Unit]) -> dict[str, Receipt]:
         """The receipts that have come, by unit key. A listing may miss some: then they come later."""

@@ -1,13 +1,15 @@
-"""The passes of a source: its steps, cut at exchanges. Between two passes documents stay where they are.
+"""The passes of a source: its steps, cut where all documents are needed. Between two passes documents stay at home.
 
-A pass begins with reading, or with what the pass before left at home and the verdicts that came; it
-ends with what leaves for the next exchange, or with tokens for the shuffle.
+A pass begins with reading, or with what the pass before left at home and what came for it: verdicts of
+an exchange, or the tables of a summary, which its first step is opened with. It ends with what leaves
+for the next exchange or summary, or with tokens for the shuffle.
 """
 
 from dataclasses import dataclass
 
 from curate.core.exchange import Exchange
 from curate.core.hashing import digest
+from curate.core.summary import NeedsSummary
 from curate.engine.identity import Identity
 from curate.plan.plan import Plan, Source, Step
 
@@ -16,19 +18,21 @@ IDENTITY = Step(name="identity", use="curate.engine.identity.Identity", stage=Id
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """Steps of a source between two exchanges."""
+    """Steps of a source that need one document at a time."""
 
     source: Source
     number: int
-    before: Step | None  # the exchange whose verdicts are applied first; None: it reads
+    before: (
+        Step | None
+    )  # the exchange whose verdicts are applied first, or the step that has its summary; None: it reads
     steps: tuple[Step, ...]  # Maps and Filters
     columns: tuple[tuple[str, ...], ...]  # after each step; a Map may leave behind what was made from older text
-    after: Step | None  # the exchange that it sends to; None: tokens go to the shuffle
+    after: Step | None  # the exchange or the summary's step that it sends to; None: tokens go to the shuffle
     key: str  # digest of all that was done to its documents, up to its end
 
     @property
     def phase(self) -> str:
-        """`documents.SOURCE`, and behind it the exchange that went before."""
+        """`documents.SOURCE`, and behind it the step that it begins with."""
         return f"documents.{self.source.name}" + (f".{self.before.name}" if self.before else "")
 
 
@@ -42,7 +46,7 @@ def passes(source: Source) -> list[Pass]:
     for step in [*with_identity(source.steps), None]:
         if step is not None:
             done.append([step.name, step.key])
-        if step is None or isinstance(step.stage, Exchange):
+        if step is None or needs_all(step):
             key = digest([source.reader_key, done])
             columns = tuple(after[id(one)] for one in steps)
             cut.append(
@@ -56,22 +60,27 @@ def passes(source: Source) -> list[Pass]:
                     key=key,
                 )
             )
-            before, steps = step, []
+            before, steps = step, [] if step is None or isinstance(step.stage, Exchange) else [step]
         else:
             steps.append(step)
     return cut
 
 
+def needs_all(step: Step) -> bool:
+    """Whether a step needs documents of all units: an exchange, or a summary before it."""
+    return isinstance(step.stage, Exchange | NeedsSummary)
+
+
 def with_identity(steps: tuple[Step, ...]) -> list[Step]:
-    """The steps, with the exchange that leaves one record of each id before the first exchange."""
-    first = next((index for index, step in enumerate(steps) if isinstance(step.stage, Exchange)), None)
+    """The steps, with the exchange that leaves one record of each id before the first that needs all documents."""
+    first = next((index for index, step in enumerate(steps) if needs_all(step)), None)
     return list(steps) if first is None else [*steps[:first], IDENTITY, *steps[first:]]
 
 
-def exchanges(plan: Plan) -> list[tuple[Step, list[Source]]]:
-    """The exchanges in an order in which they can run, each with the sources that take part.
+def meetings(plan: Plan) -> list[tuple[Step, list[Source]]]:
+    """The exchanges and summaries in an order in which they can run, each with the sources that take part.
 
-    An exchange can run once all its sources are at it; earlier exchanges of the file come first.
+    One can run once all its sources are at it; earlier ones of the file come first.
     """
     waiting = {source.name: [one.after for one in passes(source) if one.after] for source in plan.sources}
     order: list[tuple[Step, list[Source]]] = []
@@ -85,5 +94,5 @@ def exchanges(plan: Plan) -> list[tuple[Step, list[Source]]]:
                     waiting[source.name].pop(0)
                 break
         else:
-            raise ValueError("exchanges in two orders: the chains of a tree cannot give this")
+            raise ValueError("steps in two orders: the chains of a tree cannot give this")
     return order

@@ -13,9 +13,9 @@ from curate.core.storage import Storage
 FOLDER = "work/phases"
 
 
-def record_phase(storage: Storage, plan_id: str, number: int, phase: str, unit_keys: Iterable[str]) -> None:
-    """Say that a plan's phase of this number has these units. What another version of curate said is replaced."""
-    key, body = f"{FOLDER}/{plan_id}/{number:04d}.json", canonical_json({"phase": phase, "units": list(unit_keys)})
+def record_phase(storage: Storage, plan_id: str, phase: str, unit_keys: Iterable[str]) -> None:
+    """Say that a plan's phase has these units. What another version of curate said is replaced."""
+    key, body = f"{FOLDER}/{plan_id}/{phase}.json", canonical_json({"phase": phase, "units": list(unit_keys)})
     if storage.put(key, body):
         return
     stored = storage.stat(key)
@@ -24,7 +24,7 @@ def record_phase(storage: Storage, plan_id: str, number: int, phase: str, unit_k
 
 
 def recorded_phases(storage: Storage, plan_id: str) -> Iterator[dict[str, Any]]:
-    """{phase, units: keys, seal: its name} of each phase that was begun, in order."""
-    for stored in storage.list(f"{FOLDER}/{plan_id}/"):
+    """{phase, units: keys, seal: its name} of each phase that was begun, the first one first, as far as clocks tell."""
+    for stored in sorted(storage.list(f"{FOLDER}/{plan_id}/"), key=lambda one: (one.modified, one.key)):
         phase = json.loads(storage.read(stored.key))
         yield phase | {"seal": digest([phase["phase"], phase["units"]])}

@@ -17,6 +17,7 @@ LEDGER_PART_ROWS = 1 << 20
 UNUSED_ROWS = 1 << 16  # rows that one unit of the phase `unused` looks through
 
 Lane = tuple[str, str]  # (split, mix group)
+Passes = dict[str, tuple[str, list[Unit]]]  # by source: the phase of its next pass, and its units
 
 
 def split_names(plan: Plan) -> list[str]:
@@ -29,12 +30,14 @@ def lanes(plan: Plan) -> list[Lane]:
     return [(split, group.name) for split in split_names(plan) for group in groups_of(plan)]
 
 
-def pass_units(
-    plan: Plan, sources: list[Source], done: dict[str, list[Seal]], verdicts: Seal
-) -> dict[str, tuple[str, list[Unit]]]:
-    """The next pass of each source, (phase, units) by source: a unit a home, homes numbered over all sources."""
-    mail = digest([output["sha256"] for unit in verdicts["units"] for output in unit["outputs"]])
-    made: dict[str, tuple[str, list[Unit]]] = {}
+def pass_units(plan: Plan, sources: list[Source], done: dict[str, list[Seal]], answers: list[Seal]) -> Passes:
+    """The next pass of each source: a unit a home, homes numbered over all sources.
+
+    `answers`: verdicts of the exchange, or tables of the summary, that the passes begin with.
+    """
+    mail = digest([output["sha256"] for seal in answers for unit in seal["units"] for output in unit["outputs"]])
+    names = tuple(seal["name"] for seal in answers)
+    made: Passes = {}
     ordinal = 0
     for source in sources:
         home = done[source.name][-1]
@@ -44,7 +47,7 @@ def pass_units(
             spec = {"source": source.name, "pass": this.number, "home": receipt["unit"], "ordinal": ordinal}
             reads = digest([mail, [output["sha256"] for output in receipt["outputs"] if output["role"] == "home"]])
             key = [shuffle_key(plan, source), this.key]
-            units.append(later_unit(this.phase, key, reads, spec, seals=(home["name"], verdicts["name"])))
+            units.append(later_unit(this.phase, key, reads, spec, seals=(home["name"], *names)))
             ordinal += 1
         made[source.name] = (this.phase, units)
     return made

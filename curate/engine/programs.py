@@ -1,6 +1,6 @@
 """Driving an exchange: the phases of its program, one after the other, each sealed like any other."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ MAX_RUNS = 512  # merged at once after one combine round: 1 MB a run, rather tha
 MAX_MAIL = 4  # runs of rows for homes; more are merged first, as every home reads in every run
 MAX_TURNS = 100  # of a Loop; each at least halves what is left to do in any input that was met
 
-PhaseRunner = Callable[[str, list[Unit]], Seal]
+PhaseRunner = Callable[[str, list[Unit]], Awaitable[Seal]]
 
 
 class Program:
@@ -36,27 +36,27 @@ class Program:
         self._home_names = tuple(seal["name"] for seal in homes)
         self._given: dict[str, tuple[RoundInput, ...]] = {}  # step name -> where its rows are
 
-    def finish(self) -> Seal:
-        """Run the program; the seal of its last Reduce holds the verdicts."""
+    async def finish(self) -> list[Seal]:
+        """Run the program; the seal of its last Reduce, the only one given, holds the verdicts."""
         seal = None
         for part in exchange_of(self._step).program():
             if isinstance(part, Send):
                 self._keep(part.name, self._home_names, from_homes=True)
             elif isinstance(part, Reply):
-                seal = self._reply(part)
+                seal = await self._reply(part)
             elif isinstance(part, Reduce):
-                seal = self._reduce(part, [given for name in part.inputs for given in self._given[name]], "")
-                seal = seal if part.to == "keys" else self._mail(part, seal)
+                seal = await self._reduce(part, [given for name in part.inputs for given in self._given[name]], "")
+                seal = seal if part.to == "keys" else await self._mail(part, seal)
                 self._keep(part.name, (seal["name"],))
             else:
-                seal = self._loop(part)
+                seal = await self._loop(part)
         if seal is None:
             raise StageError(f"{self._step.use}: the last step of an exchange must be a Reduce to homes")
-        return seal
+        return [seal]
 
-    def _run(self, phase: str, units: list[Unit]) -> Seal:
+    async def _run(self, phase: str, units: list[Unit]) -> Seal:
         crash_point("exchange.before-round")
-        seal = self._run_phase(phase, units)
+        seal = await self._run_phase(phase, units)
         crash_point("exchange.after-round")
         return seal
 
@@ -64,12 +64,12 @@ class Program:
         given = RoundInput(seals=seals, role=rows_role(self._step, name), from_homes=from_homes)
         self._given[name] = (given,)
 
-    def _loop(self, part: Loop) -> Seal:
+    async def _loop(self, part: Loop) -> Seal:
         inputs = list(self._given[part.start])
         for turn in range(MAX_TURNS):
             changed = 0
             for reduce in part.steps:
-                seal = self._reduce(reduce, inputs, f".{turn}")
+                seal = await self._reduce(reduce, inputs, f".{turn}")
                 inputs = [RoundInput(seals=(seal["name"],), role=rows_role(self._step, reduce.name))]
                 changed += total([seal], "changed")
             if not changed:
@@ -79,7 +79,7 @@ class Program:
             f"step {self._step.name!r} ({self._step.use}): {part.name} did not settle in {MAX_TURNS} turns"
         )
 
-    def _reply(self, part: Reply) -> Seal:
+    async def _reply(self, part: Reply) -> Seal:
         """A unit a home."""
         mail = self._given[part.mail]
         names = tuple(name for given in mail for name in given.seals)
@@ -93,48 +93,48 @@ class Program:
                     self._phase(part.name), self._step.key, kept + reads, spec, seals=(seal["name"], *names)
                 )
                 units.append(unit)
-        seal = self._run(self._phase(part.name), units)
+        seal = await self._run(self._phase(part.name), units)
         self._keep(part.name, (seal["name"],), from_homes=True)
         return seal
 
-    def _reduce(self, part: Reduce, inputs: list[RoundInput], turn: str) -> Seal:
+    async def _reduce(self, part: Reduce, inputs: list[RoundInput], turn: str) -> Seal:
         """A unit a range of keys; before it, small runs are merged into fewer."""
         phase = self._phase(part.name) + turn
-        inputs = self._combined(part, inputs, phase)
+        inputs = await self._combined(part, inputs, phase)
         num_bytes = sum(file["bytes"] for run in self._runs(inputs) for file in run.files)
         num_parts = max(1, -(-num_bytes // PART_BYTES))
         reads = self._reads(inputs)
         specs = [self._spec(part.name, "reduce") | {"part": one, "parts": num_parts} for one in range(num_parts)]
         given = tuple(inputs)
-        return self._run(phase, [later_unit(phase, self._step.key, reads, spec, inputs=given) for spec in specs])
+        return await self._run(phase, [later_unit(phase, self._step.key, reads, spec, inputs=given) for spec in specs])
 
-    def _combined(self, part: Reduce, inputs: list[RoundInput], phase: str) -> list[RoundInput]:
+    async def _combined(self, part: Reduce, inputs: list[RoundInput], phase: str) -> list[RoundInput]:
         """Inputs in so few runs that they can be read in long stretches; small runs are merged into fewer before it."""
         most = FAN_IN
         level = 0
         while len(self._runs(inputs)) > most:
             level += 1
-            seal = self._combine(part.name, part.order, inputs, f"{phase}.combine{level}")
+            seal = await self._combine(part.name, part.order, inputs, f"{phase}.combine{level}")
             inputs = [RoundInput(seals=(seal["name"],), role=rows_role(self._step, part.name), is_ordered=True)]
             most = MAX_RUNS
         return inputs
 
-    def _combine(self, name: str, order: tuple[str, ...], inputs: list[RoundInput], phase: str) -> Seal:
+    async def _combine(self, name: str, order: tuple[str, ...], inputs: list[RoundInput], phase: str) -> Seal:
         """One round of merging, FAN_IN runs a unit."""
         num_runs, reads, given = len(self._runs(inputs)), self._reads(inputs), tuple(inputs)
         specs = [
             self._spec(name, "combine") | {"first": first, "stop": min(first + FAN_IN, num_runs), "order": list(order)}
             for first in range(0, num_runs, FAN_IN)
         ]
-        return self._run(phase, [later_unit(phase, self._step.key, reads, spec, inputs=given) for spec in specs])
+        return await self._run(phase, [later_unit(phase, self._step.key, reads, spec, inputs=given) for spec in specs])
 
-    def _mail(self, part: Reduce, seal: Seal) -> Seal:
+    async def _mail(self, part: Reduce, seal: Seal) -> Seal:
         """Rows for homes in few runs, so that each home reads few."""
         level = 0
         inputs = [RoundInput(seals=(seal["name"],), role=rows_role(self._step, part.name))]
         while len(self._runs(inputs)) > MAX_MAIL:
             level += 1
-            seal = self._combine(part.name, HOME_ORDER, inputs, f"{self._phase(part.name)}.mail{level}")
+            seal = await self._combine(part.name, HOME_ORDER, inputs, f"{self._phase(part.name)}.mail{level}")
             inputs = [replace(inputs[0], seals=(seal["name"],), is_ordered=True)]
         return seal
 

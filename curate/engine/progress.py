@@ -41,7 +41,7 @@ class Progress:
         self._status = "stopped"
         self._name = f"runs/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self._started))}-{secrets.token_hex(4)}"
         self._has_begun = False
-        self._phase_began = self._started
+        self._phase_began: dict[str, float] = {}
         self._phase_seconds: dict[str, float] = {}
 
     def __enter__(self) -> "Progress":
@@ -67,9 +67,12 @@ class Progress:
         if not self._has_begun:
             self._has_begun = True
             self._storage.put(f"{self._name}{BEGIN}", canonical_json(self._begin_facts()))
-        self._phase_began = time.time()
+        for phase in {unit.phase for unit in missing}:
+            self._phase_began.setdefault(phase, time.time())
         self._reused.update(Counter(unit.phase for unit in units) - Counter(unit.phase for unit in missing))
-        self._total, self._done = len(missing), 0
+        if self._done == self._total:
+            self._total = self._done = 0
+        self._total += len(missing)
         if units:
             names = ", ".join(dict.fromkeys(unit.phase for unit in units))
             done = len(units) - len(missing)
@@ -79,7 +82,7 @@ class Progress:
         """A unit ended."""
         self._ran[receipt["phase"]] += 1
         self._done += 1
-        self._phase_seconds[receipt["phase"]] = time.time() - self._phase_began
+        self._phase_seconds[receipt["phase"]] = time.time() - self._phase_began[receipt["phase"]]
         is_terminal = self._stream.isatty()
         if time.monotonic() - self._last_line < (0.2 if is_terminal else SECONDS_BETWEEN_LINES):
             return

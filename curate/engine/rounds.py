@@ -22,7 +22,7 @@ REDUCED_ROWS = 1 << 16  # rows that a reducer takes at once: some give many for 
 
 def run_round(context: Context, unit: Unit) -> Result:
     """One unit of a round: what it does stands in its spec."""
-    step = next(one for one in exchange_steps(context) if one.name == unit.spec["exchange"])
+    step = next(one for one in steps_between(context) if one.name == unit.spec["exchange"])
     part = find_part(step, unit.spec["step"])
     if unit.spec["does"] == "combine":
         return combine(context, unit, step, unit.spec["step"])
@@ -33,8 +33,8 @@ def run_round(context: Context, unit: Unit) -> Result:
     raise TypeError(f"{step.use}: {part} has no units")
 
 
-def exchange_steps(context: Context) -> Iterator[Step]:
-    """The exchanges of the plan, with those that the engine adds."""
+def steps_between(context: Context) -> Iterator[Step]:
+    """The steps of the plan that stand between passes, with those that the engine adds."""
     for source in context.plan.sources:
         for this in context.passes(source):
             if this.after is not None:

@@ -1,17 +1,21 @@
 """Where the documents of a pass go: home, with rows that travel to an exchange, or to the shuffle, as tokens."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from curate.core.errors import StageError
 from curate.core.exchange import Exchange, Reduce, Send
 from curate.core.hashing import order_key
 from curate.core.schema import ORIGIN, SIDECAR, schema_of
 from curate.core.stage import Columns, with_columns
 from curate.core.storage import Storage
-from curate.engine.exchange import Files, SortedRuns
+from curate.core.summary import NeedsSummary, Summary
+from curate.engine.contract import guarded
+from curate.engine.exchange import Files, SortedRuns, parquet
 from curate.engine.receipt import Artifact, Written
 from curate.plan.plan import Plan, Source, Step
 
@@ -100,6 +104,63 @@ def split_of(plan: Plan, cluster: bytes) -> str:
     return TRAIN
 
 
+class Tally:
+    """The table of a Summary, from batches or from tables, in bounded memory."""
+
+    def __init__(self, step: Step, before: Sequence[pa.Table] = ()) -> None:
+        self._step = step
+        self._summary = summary_of(step)
+        self._count = self._summary.open(*before)
+        self._tables = [schema_of(dict(self._summary.columns)).empty_table()]
+
+    def count(self, batch: pa.RecordBatch) -> None:
+        """Take documents."""
+        self.add(guarded(self._step, self._count, batch))
+
+    def add(self, table: pa.Table) -> None:
+        """Take a table of documents."""
+        self._tables.append(table)
+        if sum(one.num_rows for one in self._tables) > 2 * self._summary.max_rows:
+            self._combine()
+
+    def finish(self) -> list[Artifact | Written]:
+        """The table, as the output of a unit."""
+        self._combine()
+        (table,) = self._tables
+        data = parquet(table.combine_chunks())
+        return [Artifact(role=summary_role(self._step), data=data, rows=table.num_rows, suffix=".parquet")]
+
+    def _combine(self) -> None:
+        table = guarded(self._step, self._summary.combine, self._tables)
+        if table.schema != self._tables[0].schema or table.num_rows > self._summary.max_rows:
+            raise StageError(
+                f"step {self._step.name!r} ({self._step.use}): its summary gave {table.num_rows} rows of "
+                f"{table.schema.names}, declared are up to {self._summary.max_rows} of {self._tables[0].schema.names}"
+            )
+        self._tables = [table]
+
+
+class SummarySink:
+    """Documents as they are, and the table of a Summary of them."""
+
+    def __init__(self, step: Step, storage: Storage) -> None:
+        self._columns = list(dict.fromkeys(["id", *summary_of(step).columns_read()]))
+        self._documents = Files("home", storage)
+        self._kept = Files(kept_role(step), storage)
+        self._tally = Tally(step)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """See Sink."""
+        self._documents.add(batch)
+        narrow = batch.select(self._columns)
+        self._kept.add(narrow)
+        self._tally.count(narrow)
+
+    def finish(self) -> tuple[list[Artifact | Written], dict[str, Any]]:
+        """See Sink."""
+        return self._documents.finish() + self._kept.finish() + self._tally.finish(), {"tokens": 0, "lanes": {}}
+
+
 class HomeSink:
     """Documents as they are, and the rows that an exchange sends about them."""
 
@@ -146,6 +207,18 @@ def exchange_of(step: Step) -> Exchange:
     if not isinstance(step.stage, Exchange):
         raise TypeError(f"{step.use} is not an exchange")
     return step.stage
+
+
+def summary_of(step: Step) -> Summary:
+    """The Summary that a step needs."""
+    if not isinstance(step.stage, NeedsSummary):
+        raise TypeError(f"{step.use} needs no summary")
+    return step.stage.summary()
+
+
+def summary_role(step: Step) -> str:
+    """The role of the tables of the Summary that a step needs."""
+    return f"summary:{step.name}"
 
 
 def rows_role(step: Step, name: str) -> str:

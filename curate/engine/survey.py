@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from curate.core.exchange import Exchange
 from curate.core.storage import Storage, open_storage
 from curate.engine.output import explain_change, previous_plan
-from curate.engine.passes import exchanges, passes
+from curate.engine.passes import meetings, passes
 from curate.engine.publish import finished_manifest
 from curate.engine.receipt import load_receipts
 from curate.engine.units import document_unit, plan_units, read_units, unit_list_key
@@ -34,7 +35,9 @@ def survey(plan: Plan) -> list[PhaseSurvey]:
         why, previous_id = "", None
     finished = finished_manifest(storage, plan) is not None
     phases = [_survey_source(storage, plan, source, previous_id, why) for source in plan.sources]
-    phases += [PhaseSurvey(f"exchange.{step.name}", None, 0, "waits for its sources") for step, _ in exchanges(plan)]
+    for step, _ in meetings(plan):
+        family = "exchange" if isinstance(step.stage, Exchange) else "summary"
+        phases.append(PhaseSurvey(f"{family}.{step.name}", None, 0, "waits for its sources"))
     later = "done: the dataset of this plan is there" if finished else why or "waits for the phases before it"
     return phases + [PhaseSurvey(phase, None, 0, later) for phase in (*LATER_PHASES, *plan.exports, "ledger")]
 

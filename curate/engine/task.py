@@ -6,7 +6,7 @@ slice -> Reader -> batch -> Map -> Filter -> ... -> Tokenize -> sorted files
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -35,12 +35,15 @@ MAX_DETAIL = 200  # characters of a quarantined record's detail that the ledger 
 class DocumentTask:
     """One attempt at one unit of a pass."""
 
-    def __init__(self, context: Context, this: Pass) -> None:
+    def __init__(self, context: Context, this: Pass, tables: Sequence[pa.Table] = ()) -> None:
+        """`tables`: of the summary that the pass begins with."""
         self._context = context
         self._pass = this
         self._source = this.source
-        pairs = zip(this.steps, this.columns, strict=True)
-        self._steps = [OpenStep(step, columns, context.opened(step.name, step.stage)) for step, columns in pairs]
+        opened = [
+            context.opened(step.name, step.stage, *(tables if step is this.before else ())) for step in this.steps
+        ]
+        self._steps = list(map(OpenStep, this.steps, this.columns, opened))
         self._sink = open_sink(context, this)
         self._ledger = SortedRuns("ledger", SPILL, SPILL_ORDER, context.storage)
         self._names = SortedRuns(ROLE, NAMES, ORDER, context.storage)
@@ -59,14 +62,14 @@ class DocumentTask:
         return self._finish(unit)
 
     def go_on(self, unit: Unit) -> Result:
-        """A later pass: what the pass before left at home, the verdicts applied, through the next steps."""
+        """A later pass: what the pass before left at home, verdicts applied, through the next steps."""
         step = self._pass.before
         if step is None:
             raise ValueError(f"{unit.phase} is a first pass")
         for batch, verdicts in read_home(self._context, unit, step):
             crash_point("exchange.within-pass")
             self._books.received += batch.num_rows
-            self._feed(self._apply_verdicts(step.name, batch, verdicts), step.name)
+            self._feed(batch if verdicts is None else self._apply_verdicts(step.name, batch, verdicts), step.name)
         return self._finish(unit)
 
     def _finish(self, unit: Unit) -> Result:

@@ -18,6 +18,7 @@ from curate.core.exchange import Exchange
 from curate.core.hashing import digest
 from curate.core.stage import Asset, Reader
 from curate.core.storage import open_storage
+from curate.core.summary import NeedsSummary
 from curate.plan.assets import AssetFinder
 from curate.plan.columns import trace_columns
 from curate.plan.grammar import GRAMMAR, PipelineKeys, RowsKeys, place_of, refuse_unbuilt
@@ -181,7 +182,11 @@ def _check_names(chains: Iterable[Sequence[Placed]], taken: set[str]) -> None:
                     f"the step name {name!r} is taken by a reader or by curate; set another with 'name:'"
                 )
             other = here.get(name, known.get(name, placed))
-            is_other = name in here or other.step.key != placed.step.key or isinstance(placed.step.stage, Exchange)
+            is_other = (
+                name in here
+                or other.step.key != placed.step.key
+                or isinstance(placed.step.stage, Exchange | NeedsSummary)
+            )
             if other is not placed and is_other:
                 raise placed.place.error(
                     f"two steps are named {name!r} (the other on {other.place.within}); set another with 'name:'"

@@ -7,6 +7,7 @@ import pyarrow as pa
 from curate.core.errors import PlanError, suggestion
 from curate.core.schema import IDENTITY
 from curate.core.stage import Columns, Map, Reader
+from curate.core.summary import NeedsSummary
 from curate.plan.load import Place, Scalar
 from curate.plan.plan import Step
 
@@ -28,15 +29,25 @@ def trace_columns(
     trace = _Trace({**IDENTITY, **reader.adds})
     found: list[Columns] = [dict(trace.columns)]
     for number, (step, place) in enumerate(steps):
-        for column in step.stage.columns_read():
+        for column in _columns_read(step):
             if column not in trace.columns:
                 chain = " -> ".join([use, *(before.use for before, _ in steps[:number])])
                 raise _missing(column, step, place, trace, f"source {source!r}: {chain}")
+        try:
+            step.stage.check_columns(trace.columns)
+        except ValueError as error:
+            raise place.error(f"{step.use}: {error} (source {source!r})") from None
         if isinstance(step.stage, Map):
             _refuse_own(step.use, step.stage.adds, place)
             trace.change(step.stage, step.use)
         found.append(dict(trace.columns))
     return tuple(found)
+
+
+def _columns_read(step: Step) -> tuple[str, ...]:
+    """What a step reads, and the summary that it needs."""
+    stage = step.stage
+    return (*stage.columns_read(), *(stage.summary().columns_read() if isinstance(stage, NeedsSummary) else ()))
 
 
 class _Trace:

@@ -14,6 +14,7 @@ from typing import Any
 from curate.core.errors import suggestion
 from curate.core.exchange import Exchange
 from curate.core.stage import Filter, Map, Reader
+from curate.core.summary import NeedsSummary, Summary
 from curate.plan.grammar import NOT_BUILT, PLANNED_STAGES
 from curate.plan.graph import Use
 from curate.plan.load import Scalar
@@ -21,7 +22,7 @@ from curate.plan.values import Converter, plain_options
 
 IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 OURS = "stages"  # the package that ships with curate
-FAMILIES = (Reader, Map, Filter, Exchange)
+FAMILIES = (Reader, Map, Filter, Summary, Exchange)
 
 
 def make_reader(use: Use, converter: Converter) -> Reader:
@@ -56,12 +57,16 @@ def identity(use: str, thing: Any, *, without: tuple[str, ...] = ()) -> dict[str
     options = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
     libraries = {name: importlib.metadata.version(name) for name in getattr(thing, "libraries", ())}
     libraries["unicode"] = unicodedata.unidata_version  # Python's tables say what is a letter, a digit, a space
-    return {
+    what = {
         "use": use,
         "version": thing.version,
         "options": plain_options({name: value for name, value in options.items() if name not in without}),
         "libraries": libraries,
     }
+    if isinstance(thing, NeedsSummary):
+        summary = thing.summary()
+        what["summary"] = identity(f"{type(summary).__module__}.{type(summary).__qualname__}", summary)
+    return what
 
 
 def limits(thing: Any) -> dict[str, Any]:

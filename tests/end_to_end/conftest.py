@@ -30,6 +30,8 @@ documents:
     read: {{use: stages.warc.ReadWarc, paths: ["web/*.warc.gz", "web/*.warc"]}}
     steps:
       - {{use: stages.html.ExtractHtml, extractor: resiliparse}}
+      - stages.statistics.TextStatistics
+      - {{use: stages.score.KeepTop, column: num_words, share: 0.9}}
 {web_steps}
   general:
     read: {{use: stages.jsonl.ReadJsonl, paths: ["general/*.jsonl", "general/*.jsonl.gz"], id: id, text: text}}

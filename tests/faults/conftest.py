@@ -16,7 +16,10 @@ seed: 7
 documents:
   lines:
     read: {{use: stages.jsonl.ReadJsonl, paths: "*.jsonl", id: id, text: text}}
-    steps: [stages.dedup.ExactDedup]
+    steps:
+      - stages.dedup.ExactDedup
+      - stages.statistics.TextStatistics
+      - {{use: stages.score.KeepTop, column: mean_word_length, share: 0.9}}
 dataset:
   from: lines
   tokenizer: {{model: {tokenizer}, bos: document, eos: document}}

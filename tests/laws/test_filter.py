@@ -27,7 +27,7 @@ def test_every_filter_is_tried() -> None:
 @given(data=st.data())
 def test_the_cut_into_batches_does_not_matter(case: Case, data: st.DataObject) -> None:
     batch, where = data.draw(case.batches), data.draw(cuts)
-    judge = open_filter(case).open()
+    judge = case.open()
     whole = judge(batch).to_pylist()
     assert [reason for part in slices(batch, where) for reason in judge(part).to_pylist()] == whole
     assert [judge(batch.slice(row, 1)).to_pylist() for row in range(batch.num_rows)] == [[reason] for reason in whole]
@@ -39,7 +39,7 @@ def test_the_cut_into_batches_does_not_matter(case: Case, data: st.DataObject) -
 def test_one_declared_reason_or_null_a_row(case: Case, data: st.DataObject) -> None:
     stage, batch = open_filter(case), data.draw(case.batches)
     before = batch.to_pylist()
-    found = stage.open()(batch)
+    found = case.open()(batch)
     assert isinstance(found, pa.Array)
     assert (found.type, len(found)) == (pa.string(), batch.num_rows)
     assert set(found.to_pylist()) <= {None, *stage.reasons}
@@ -54,19 +54,19 @@ def test_what_is_read_is_declared(case: Case) -> None:
     wanted = (*stage.columns_read(), *getattr(stage, "reads_if_there", ()))
     declared = batch.select([name for name in batch.schema.names if name in wanted])
     assert set(declared.schema.names) >= set(stage.columns_read())
-    assert stage.open()(declared) == stage.open()(batch)
+    assert case.open()(declared) == case.open()(batch)
 
 
 @every_filter
 def test_some_examples_are_kept_and_some_dropped(case: Case) -> None:
     """A filter of the wrong polarity would keep what is bad (e2eAIOK#443)."""
-    reasons = open_filter(case).open()(case.batch(list(case.examples))).to_pylist()
+    reasons = case.open()(case.batch(list(case.examples))).to_pylist()
     assert 0 < reasons.count(None) < len(reasons)
 
 
 @every_filter
 def test_an_empty_batch_gives_no_reasons(case: Case) -> None:
-    found = open_filter(case).open()(case.batch([]))
+    found = case.open()(case.batch([]))
     assert (found.type, len(found)) == (pa.string(), 0)
 
 

@@ -22,6 +22,7 @@ import stages
 from curate.core.exchange import Exchange
 from curate.core.hashing import digest, sha256
 from curate.core.stage import Map, Slice, Stage
+from curate.core.summary import NeedsSummary, Summary
 from curate.engine.context import Context
 from curate.engine.places import Place
 from curate.engine.runner import run
@@ -30,6 +31,7 @@ from curate.plan.plan import Plan, Source
 from curate.plan.resolve import identity
 from manifests.table_digest import TableDigest
 from stages.pack import Concat
+from tests.oracle import summarize
 
 GOLDEN = Path(__file__).with_name("golden.json")
 NUM_RECORDS = 8  # of each input
@@ -61,7 +63,14 @@ def source_entries(plan: Plan, source: Source) -> dict[str, Entry]:
     for step in source.steps:
         if isinstance(step.stage, Exchange):
             continue  # see exchange_entries
-        answer = step.stage.open()(batch)
+        tables: list[pa.Table] = []
+        if isinstance(step.stage, NeedsSummary):
+            summary: Summary = step.stage.summary()
+            use, given = f"{type(summary).__module__}.{type(summary).__qualname__}", table_digest(batch)
+            tables = summarize(summary, batch)
+            output = digest([table_digest(table) for table in tables])
+            found[f"{source.name}: {use}"] = {"key": step.key, "input": given, "output": output}
+        answer = step.stage.open(*tables)(batch)
         output = answer if isinstance(step.stage, Map) else pa.RecordBatch.from_arrays([answer], names=["reason"])
         entry = {"key": step.key, "input": table_digest(batch), "output": table_digest(output)}
         found[f"{source.name}: {step.use}"] = entry
