@@ -27,6 +27,6 @@ def mixed_plan(*groups: Group, sources: tuple[Source, ...] = (), output: str = "
         max_quarantined=1.0,
         run=Run(),
         description={},
-        plan_id="",
+        plan_id="none",
         groups=groups,
     )
