@@ -40,14 +40,14 @@ def names_name(index: int, sha256: str) -> str:
     return f"names-{index:05d}.{sha256}.parquet"
 
 
-def encode_rows(rows: Ints, dtype: str) -> bytes:
-    """Rows (num_rows, length) as headerless little-endian tokens.
+def encode_rows(rows: Ints, dtype: str) -> memoryview:
+    """Rows (num_rows, length) as headerless little-endian tokens; not copied where they have this dtype already.
 
     Raises: ValueError where a token does not fit `dtype`.
     """
     if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) <= np.iinfo(dtype).max:
         raise ValueError(f"tokens {rows.min()}..{rows.max()} do not fit {dtype}")
-    return np.ascontiguousarray(rows, dtype=dtype).tobytes()
+    return np.ascontiguousarray(rows, dtype=dtype).reshape(-1).view(np.uint8).data
 
 
 def decode_rows(data: bytes | memoryview, dtype: str, length: int) -> Ints:

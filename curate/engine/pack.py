@@ -164,7 +164,7 @@ def _pack(context: Context, queue: Queue, group: str) -> tuple[list[Artifact], T
     }
     table = pa.table(columns).cast(PIECES).sort_by([("row", "ascending"), ("start", "ascending")])
     artifacts = [
-        Artifact(role="rows", data=matrix.tobytes(), rows=packed.num_rows, suffix=".rows"),
+        Artifact(role="rows", data=matrix.ravel().view(np.uint8).data, rows=packed.num_rows, suffix=".rows"),
         sorted_file("pieces", table),
     ]
     return artifacts, (packed.tail_doc, packed.tail_offset, packed.tail_length), {"rows": packed.num_rows}

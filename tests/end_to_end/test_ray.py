@@ -26,9 +26,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 
+from curate.core.exchange import VERDICT, Exchange, Reduce, Reducer, Send, Sent
 from curate.core.stage import Columns, Map
+from curate.engine import programs
+from stages.ids import id_keys, id_words
+
+# How much one unit reduces: a round of several units over a small corpus.
+programs.PART_BYTES = int(os.environ.get("TEST_PART_BYTES", programs.PART_BYTES))
+
+
+def wait_at(gate):
+    while Path(gate).exists():
+        Path(f"{gate}.{os.getpid()}").touch()
+        time.sleep(0.01)
 
 
 class Same(Map):
@@ -61,11 +74,54 @@ class Wait(Same):
 
     def open(self):
         def wait(batch):
-            while Path(self.gate).exists():
-                Path(f"{self.gate}.{os.getpid()}").touch()
-                time.sleep(0.01)
+            wait_at(self.gate)
             return batch
         return wait
+
+
+class SendIds(Send):
+    name = "ids"
+    columns: ClassVar = {"row": pa.uint32()}
+
+    def open(self):
+        def send(batch):
+            keys = pa.array(id_keys(id_words(batch.column("id"))))
+            columns = {"key": keys, "id": batch.column("id"), "row": batch.column("row")}
+            return Sent(rows=pa.RecordBatch.from_pydict(columns))
+        return send
+
+
+@dataclass(frozen=True)
+class HeldReducer(Reducer):
+    gate: str
+
+    def reduce(self, rows):
+        wait_at(self.gate)
+        rows = rows.filter(pa.array(rows.column("key").to_numpy() % np.uint64(7) == 0))
+        none = pa.nulls(rows.num_rows, pa.binary(16))
+        words = {name: pa.array([word] * rows.num_rows, pa.string())
+                 for name, word in (("fate", "dropped"), ("reason", "seventh"))}
+        return pa.table({"home": rows.column("home"), "id": rows.column("id"), **words,
+                         "kept_id": none, "cluster": none})
+
+
+@dataclass(frozen=True)
+class ReduceHeld(Reduce):
+    gate: str
+    name, inputs, columns = "verdicts", ("ids",), VERDICT
+
+    def open(self):
+        return HeldReducer(self.gate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropSeventh(Exchange):
+    reads: ClassVar = ("id",)
+    reasons: ClassVar = ("seventh",)
+    gate: str
+
+    def program(self):
+        return SendIds(), ReduceHeld(self.gate)
 """
 
 
@@ -267,6 +323,36 @@ def test_a_node_that_comes_is_used_and_one_that_is_lost_does_no_harm(
         assert manifest_of(tmp_path / "ray") == manifest_of(tmp_path / "local")
     finally:
         run.end()
+
+
+def test_a_node_is_lost_while_it_reduces_rows_of_an_exchange(
+    corpus: Any, nodes: Nodes, odd_stages: str, curate: Any, tmp_path: Path
+) -> None:
+    """Both nodes hold a range of keys in hand when one of them dies."""
+    gate = tmp_path / "gate"
+    steps = f"[{{use: odd_stages.DropSeventh, gate: {gate}}}, stages.dedup.MinHashDedup]"
+    file = corpus.pipeline(unit_bytes="128 KiB", replace=("[stages.dedup.MinHashDedup]", steps))
+    curate("run", file, "--on", "local", "--workers", 1, "--output", tmp_path / "local", PYTHONPATH=odd_stages)
+    gate.touch()
+    environment = nodes.environment | {"TEST_PART_BYTES": "4000"}  # the run before reduced all in one unit
+    run = Marked(command("run", file, "--on", nodes.address, "--output", tmp_path / "ray"), environment)
+    try:
+        wait_for(lambda: len(waiting_at(gate)) == 1 or run.process.poll() is not None)
+        nodes.ask("add")
+        wait_for(lambda: bool(waiting_at(gate) & set(nodes.ask("pids"))) or run.process.poll() is not None)
+        assert len(waiting_at(gate)) == 2
+        nodes.ask("kill")
+        gate.unlink()
+        _, errors = run.process.communicate(timeout=120)
+        assert run.process.returncode == 0, errors
+    finally:
+        run.end()
+    manifest = manifest_of(tmp_path / "ray")
+    assert manifest == manifest_of(tmp_path / "local")
+    assert manifest["drops"]["drop_seventh"]["seventh"] > 20
+    seals = [json.loads(path.read_bytes()) for path in (tmp_path / "ray/work/seals").iterdir()]
+    (parts,) = (len(seal["units"]) for seal in seals if seal["phase"] == "exchange.drop_seventh.verdicts")
+    assert parts > 2
 
 
 def test_workers_on_a_cluster_end_with_the_run_that_started_them(
