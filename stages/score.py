@@ -34,8 +34,8 @@ class KeepTop(Filter, NeedsSummary):
     version: ClassVar[int] = 1
     reasons: ClassVar[tuple[str, ...]] = ("no_score", "below_top")
 
-    column: str
-    share: float
+    column: str  # of numbers; higher is better
+    share: float  # of the documents that have a value; above 0, at most 1
 
     def __post_init__(self) -> None:
         """Raises ValueError for a share that is none."""

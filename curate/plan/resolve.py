@@ -22,7 +22,7 @@ from curate.plan.values import Converter, plain_options
 
 IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 OURS = "stages"  # the package that ships with curate
-FAMILIES = (Reader, Map, Filter, Summary, Exchange)
+FAMILIES = (Reader, Map, Filter, Exchange)  # a Summary is named by a stage, never by a pipeline
 
 
 def make_reader(use: Use, converter: Converter) -> Reader:
@@ -78,6 +78,8 @@ def limits(thing: Any) -> dict[str, Any]:
 def _make(use: Use, families: tuple[type, ...], where: str, skip: tuple[str, ...], converter: Converter) -> Any:
     path, place = use.path.text, use.path.place
     cls = find_class(use.path)
+    if isinstance(cls, type) and issubclass(cls, Summary):
+        raise place.error(f"{path} is a Summary, which a pipeline does not name; name the stage that needs it")
     if not (isinstance(cls, type) and issubclass(cls, FAMILIES)):
         raise place.error(f"{path} is not a stage: a class derived from Reader, Map, Filter or Exchange")
     if not issubclass(cls, families):

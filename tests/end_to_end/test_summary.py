@@ -147,3 +147,9 @@ def test_a_column_of_words_is_refused_with_its_line(corpus: Any, curate: Any, tm
     file = corpus.pipeline(web_steps=PAGES.replace("mean_word_length", "url"))
     done = curate("plan", file, "--output", tmp_path / "out", code=2)
     assert "stages.score.KeepTop: column 'url' holds string; want numbers (source 'web')" in done.stderr
+
+
+def test_a_summary_is_no_step(corpus: Any, curate: Any, tmp_path: Path) -> None:
+    file = corpus.pipeline(web_steps="      - {use: stages.score.CountRanks, column: num_words, share: 0.5}\n")
+    done = curate("plan", file, "--output", tmp_path / "out", code=2)
+    assert "stages.score.CountRanks is a Summary, which a pipeline does not name; name the stage" in done.stderr
