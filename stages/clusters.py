@@ -4,6 +4,9 @@
     members     a document's row and the pairs to those before it go to the key of that smallest id
     verdicts    in order of preference, a document similar to one that was kept before is removed
 
+Where the pairs fit the memory of one worker, all of it is done at once, by compiled loops over arrays
+(stages/kernels/clusters.py), and gives the same.
+
 Being connected removes nothing: a chain A - B - C whose ends differ keeps A and C.
 Source: Kiveris et al. 2014, Connected Components in MapReduce and Beyond, section 3.
 """
@@ -15,11 +18,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from curate.core.exchange import VERDICT, Loop, Reduce, Reducer
+from curate.core.exchange import VERDICT, Loop, Reduce, Reducer, Shortcut
 from curate.core.stage import Columns
-from stages.ids import Flags, Words, id_array, id_keys, id_words, is_equal, is_less
+from stages.ids import Flags, Words, id_array, id_keys, id_words, is_equal, is_less, one_array
+from stages.kernels.clusters import find_documents, join, name_keepers
 from stages.verification import EDGE, EQUAL, LINK
 
 NEAR_DUPLICATE = "near_duplicate"
@@ -263,5 +268,88 @@ class VerdictsReducer(Reducer):
             fate, reason = (None, None) if kept_id is None else ("merged", NEAR_DUPLICATE)
             for name, value in zip(found, (pairs[0][4], document, fate, reason, kept_id, cluster), strict=True):
                 found[name].append(value)
-        schema = pa.schema([("home", pa.uint64()), ("id", pa.binary(16)), *VERDICT.items()])
-        return pa.table(found, schema=schema)
+        return pa.table(found, schema=verdict_schema())
+
+
+# Rows of pairs, two a pair, that one worker takes at once. It holds about 75 bytes for each.
+MAX_ROWS_AT_ONCE = 1 << 23
+
+
+class ReduceAtOnce(Reduce):
+    """All pairs to a verdict for each document that is in one."""
+
+    name = "verdicts"
+    inputs = ("edges",)
+    order = LINK_ORDER
+    columns: ClassVar[Columns] = VERDICT
+
+    def open(self) -> Reducer:
+        """See Reduce."""
+        return AtOnceReducer()
+
+
+class AtOnceReducer(Reducer):
+    """Holds all rows."""
+
+    def __init__(self) -> None:
+        self._tables: list[pa.Table] = []
+
+    def reduce(self, rows: pa.Table) -> pa.Table:
+        """See Reducer."""
+        self._tables.append(rows)
+        return verdict_schema().empty_table()
+
+    def finish(self) -> pa.Table | None:
+        """See Reducer."""
+        if not self._tables:
+            return None
+        rows, self._tables = pa.concat_tables(self._tables), []
+        ids, others = id_words(rows.column("id")), id_words(rows.column("other"))
+        is_first = np.append(True, ~is_equal(ids[1:], ids[:-1]))
+        number = (np.cumsum(is_first) - 1).astype(np.int32)
+        keys, relation = one_array(rows.column("key")).to_numpy(), one_array(rows.column("relation")).to_numpy()
+        preference, home = (one_array(rows.column(name)).to_numpy()[is_first] for name in ("preference", "home"))
+        documents, pairs = ids[is_first], np.flatnonzero(relation != LINK)
+        other = find_documents(keys[is_first], documents, id_keys(others), others)
+        center = join(number, other, documents)
+        equal = relation[pairs] == EQUAL
+        is_copy = np.zeros(len(documents), bool)
+        is_copy[number[pairs[equal]]] = True
+        known = remembered(center, is_copy, preference, documents)
+        keeper = name_keepers(number[pairs], other[pairs], equal, preference, documents, known)
+        return verdicts(home, documents, keeper, center)
+
+
+def remembered(center: NDArray[np.int32], is_copy: Flags, preference: NDArray[np.uint64], documents: Words) -> Flags:
+    """Which documents others may be judged by: of each component the first MAX_REMEMBERED, copies aside."""
+    known = np.ones(len(center), bool)
+    sizes = np.bincount(center)
+    for large in np.flatnonzero(sizes > MAX_REMEMBERED):
+        known[center == large] = False
+        members = np.flatnonzero((center == large) & ~is_copy)
+        order = np.lexsort((documents[members, 1], documents[members, 0], preference[members]))
+        known[members[order[:MAX_REMEMBERED]]] = True
+    return known
+
+
+def verdict_schema() -> pa.Schema:
+    """Rows of VERDICT on the way home."""
+    return pa.schema([("home", pa.uint64()), ("id", pa.binary(16)), *VERDICT.items()])
+
+
+def verdicts(
+    home: NDArray[np.uint64], documents: Words, keeper: NDArray[np.int32], center: NDArray[np.int32]
+) -> pa.Table:
+    """A verdict for each document, by the numbers of the one that is kept for it and of its cluster's smallest."""
+    is_kept = pa.array(keeper == np.arange(len(keeper)))
+    words = {"fate": "merged", "reason": NEAR_DUPLICATE}
+    columns = {"home": pa.array(home), "id": id_array(documents)}
+    columns |= {name: pc.if_else(is_kept, pa.scalar(None, pa.string()), word) for name, word in words.items()}
+    columns["kept_id"] = pc.if_else(is_kept, pa.scalar(None, pa.binary(16)), id_array(documents[keeper]))
+    columns["cluster"] = id_array(documents[center])
+    return pa.table(columns)
+
+
+CLUSTERS = Shortcut(
+    at_once=ReduceAtOnce(), max_rows=MAX_ROWS_AT_ONCE, steps=(COMPONENTS, ReduceMembers(), ReduceVerdicts())
+)

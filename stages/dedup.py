@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from curate.core.exchange import VERDICT, Exchange, Loop, Reduce, Reducer, Reply, Send, Sent
+from curate.core.exchange import VERDICT, Exchange, Part, Reduce, Reducer, Send, Sent
 from curate.core.stage import Columns
 from stages.bands import PRESETS, Bands, Preset, choose_bands
-from stages.clusters import COMPONENTS, ReduceMembers, ReduceVerdicts
+from stages.clusters import CLUSTERS
 from stages.ids import id_array, id_words, is_equal
 from stages.keepers import Order, Preference, Scope
 from stages.kernels.buffers import text_buffers
@@ -53,7 +53,7 @@ class ExactDedup(Exchange):
         """See Exchange."""
         return *self.reads, *Order(self.keep, self.score).columns()
 
-    def program(self) -> tuple[Send | Reply | Reduce | Loop, ...]:
+    def program(self) -> tuple[Part, ...]:
         """See Exchange."""
         return SendTextHashes(Order(self.keep, self.score)), ReduceEqual()
 
@@ -133,7 +133,7 @@ class MinHashDedup(Exchange):
             return Bands(self.bands, self.rows)
         return choose_bands(self.threshold) if self.preset is None else PRESETS[self.preset]
 
-    def program(self) -> tuple[Send | Reply | Reduce | Loop, ...]:
+    def program(self) -> tuple[Part, ...]:
         """See Exchange."""
         num_values = self.layout.num_values
         return (
@@ -143,9 +143,7 @@ class MinHashDedup(Exchange):
             ReduceDoubts(num_values, self.threshold),
             ReplyShingles(self.ngram),
             ReduceEdges(num_values, self.threshold),
-            COMPONENTS,
-            ReduceMembers(),
-            ReduceVerdicts(),
+            CLUSTERS,
         )
 
 

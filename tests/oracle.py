@@ -6,7 +6,7 @@ tables, homes in any order. Whatever the cuts, the verdicts must be the same.
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from curate.core.exchange import VERDICT, Exchange, Loop, Reduce, Reply, Send
+from curate.core.exchange import VERDICT, Exchange, Loop, Part, Reduce, Reply, Send, Shortcut
 from curate.core.stage import Columns
 from curate.core.summary import Summary
 
@@ -104,18 +104,36 @@ class _Interpreter:
         program = self._exchange.program()
         assert isinstance(program[0], Send), "a Send comes first"
         last = program[-1]
-        assert isinstance(last, Reduce) and last.to == "homes" and dict(last.columns) == dict(VERDICT)
-        for step in program:
+        assert isinstance(last, Reduce | Shortcut)
+        final = last.at_once if isinstance(last, Shortcut) else last
+        assert final.to == "homes" and dict(final.columns) == dict(VERDICT)
+        self._run_steps(program)
+        self._apply(self._rows[last.name])
+        return self.outcome
+
+    def _run_steps(self, steps: Iterable[Part]) -> None:
+        for step in steps:
             if isinstance(step, Send):
                 self._send(step)
             elif isinstance(step, Reply):
                 self._reply(step)
             elif isinstance(step, Reduce):
                 self._store(step.name, self._reduce(step, [self._rows[name] for name in step.inputs])[0])
-            else:
+            elif isinstance(step, Loop):
                 self._loop(step)
-        self._apply(self._rows[last.name])
-        return self.outcome
+            else:
+                self._shortcut(step)
+
+    def _shortcut(self, step: Shortcut) -> None:
+        """Both ways, which must give the same rows."""
+        self._run_steps(step.steps)
+        in_rounds = self._rows[step.name]
+        one_range = replace(self._cuts, num_parts=1)
+        cuts, self._cuts = self._cuts, one_range
+        at_once, _ = self._reduce(step.at_once, [self._rows[name] for name in step.at_once.inputs])
+        self._cuts = cuts
+        order = [("home", "ascending")]
+        assert at_once.select(in_rounds.column_names).sort_by(order).equals(in_rounds.sort_by(order))
 
     def _deal(self, number: int) -> list[list[int]]:
         """The documents of each home, by position; homes are numbered in any order."""

@@ -8,7 +8,7 @@ anything but places where it is cut. The engine drives it: see curate.engine.pro
 """
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -98,6 +98,34 @@ class Loop:
     steps: tuple[Reduce, ...]
 
 
+@dataclass(frozen=True)
+class Shortcut:
+    """Steps for any number of rows, and one Reduce that gives the rows of their last at once.
+
+    It is run alone, with all keys in one range, where its inputs have at most `max_rows` rows: what it
+    holds in memory is bounded by them. The name and columns are those of the last step.
+    """
+
+    at_once: Reduce
+    max_rows: int
+    steps: tuple[Reduce | Loop, ...]
+
+    @property
+    def name(self) -> str:
+        """That of the last step."""
+        return self.at_once.name
+
+
+Part = Send | Reply | Reduce | Loop | Shortcut
+
+
+def walk(program: Iterable[Part]) -> Iterator[Part]:
+    """The parts of a program, and behind each the steps inside it."""
+    for part in program:
+        yield part
+        yield from walk(getattr(part, "steps", ()))
+
+
 # The columns of the rows that an exchange's last Reduce sends home. fate: "dropped" or "merged", or
 # null for a document that stays and only learns its `cluster`.
 VERDICT: Columns = {"fate": pa.string(), "reason": pa.string(), "kept_id": pa.binary(16), "cluster": pa.binary(16)}
@@ -107,7 +135,7 @@ class Exchange(Stage):
     """Decides about documents by looking at others: rounds of send, sort and reduce; verdicts go home.
 
     `program()` lists the steps in order: a Send first; a Reduce to homes with the columns of
-    VERDICT last. Each step reads what steps before it gave.
+    VERDICT last, or a Shortcut to one. Each step reads what steps before it gave.
     """
 
     reads: ClassVar[tuple[str, ...]] = ()
@@ -118,5 +146,5 @@ class Exchange(Stage):
         return self.reads
 
     @abc.abstractmethod
-    def program(self) -> tuple[Send | Reply | Reduce | Loop, ...]:
+    def program(self) -> tuple[Part, ...]:
         """The steps; the same for equal stages."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from curate.core.errors import StageError
-from curate.core.exchange import VERDICT
+from curate.core.exchange import VERDICT, Reduce, walk
 from curate.core.summary import NeedsSummary
 from curate.engine.context import Context
 from curate.engine.merge import Run, StoredTable, merge
@@ -100,7 +100,9 @@ def read_mail(context: Context, unit: Unit, step: Step, name: str) -> pa.Table:
 
 def mail_schema(step: Step, name: str) -> pa.Schema:
     """The rows of a Reduce to homes."""
-    columns = next(one.columns for one in exchange_of(step).program() if one.name == name and hasattr(one, "columns"))
+    columns = next(
+        one.columns for one in walk(exchange_of(step).program()) if one.name == name and isinstance(one, Reduce)
+    )
     return pa.schema([("home", pa.uint64()), ("id", pa.binary(16)), *columns.items()])
 
 

@@ -1,11 +1,11 @@
 """Driving an exchange: the phases of its program, one after the other, each sealed like any other."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from curate.core.errors import StageError
-from curate.core.exchange import Loop, Reduce, Reply, Send
+from curate.core.exchange import Loop, Part, Reduce, Reply, Send, Shortcut
 from curate.core.hashing import digest
 from curate.engine.context import Context, Seal, outputs_of
 from curate.engine.crash import crash_point
@@ -38,21 +38,41 @@ class Program:
 
     async def finish(self) -> list[Seal]:
         """Run the program; the seal of its last Reduce, the only one given, holds the verdicts."""
+        seal = await self._run_parts(exchange_of(self._step).program())
+        if seal is None:
+            raise StageError(f"{self._step.use}: the last step of an exchange must be a Reduce to homes")
+        return [seal]
+
+    async def _run_parts(self, parts: Iterable[Part]) -> Seal | None:
         seal = None
-        for part in exchange_of(self._step).program():
+        for part in parts:
             if isinstance(part, Send):
                 self._keep(part.name, self._home_names, from_homes=True)
             elif isinstance(part, Reply):
                 seal = await self._reply(part)
             elif isinstance(part, Reduce):
-                seal = await self._reduce(part, [given for name in part.inputs for given in self._given[name]], "")
-                seal = seal if part.to == "keys" else await self._mail(part, seal)
-                self._keep(part.name, (seal["name"],))
-            else:
+                seal = await self._reduce_once(part)
+            elif isinstance(part, Loop):
                 seal = await self._loop(part)
-        if seal is None:
-            raise StageError(f"{self._step.use}: the last step of an exchange must be a Reduce to homes")
-        return [seal]
+            else:
+                seal = await self._shortcut(part)
+        return seal
+
+    async def _reduce_once(self, part: Reduce, *, does: str = "reduce") -> Seal:
+        seal = await self._reduce(part, self._inputs(part), "" if does == "reduce" else f".{does}", does)
+        seal = seal if part.to == "keys" else await self._mail(part, seal)
+        self._keep(part.name, (seal["name"],))
+        return seal
+
+    def _inputs(self, part: Reduce) -> list[RoundInput]:
+        return [given for name in part.inputs for given in self._given[name]]
+
+    async def _shortcut(self, part: Shortcut) -> Seal | None:
+        """All at once or in rounds: the rows decide, and both give the same."""
+        num_rows = sum(file["rows"] for run in self._runs(self._inputs(part.at_once)) for file in run.files)
+        if num_rows <= part.max_rows:
+            return await self._reduce_once(part.at_once, does="at_once")
+        return await self._run_parts(part.steps)
 
     async def _run(self, phase: str, units: list[Unit]) -> Seal:
         crash_point("exchange.before-round")
@@ -97,14 +117,14 @@ class Program:
         self._keep(part.name, (seal["name"],), from_homes=True)
         return seal
 
-    async def _reduce(self, part: Reduce, inputs: list[RoundInput], turn: str) -> Seal:
+    async def _reduce(self, part: Reduce, inputs: list[RoundInput], turn: str, does: str = "reduce") -> Seal:
         """A unit a range of keys; before it, small runs are merged into fewer."""
         phase = self._phase(part.name) + turn
         inputs = await self._combined(part, inputs, phase)
         num_bytes = sum(file["bytes"] for run in self._runs(inputs) for file in run.files)
-        num_parts = max(1, -(-num_bytes // PART_BYTES))
+        num_parts = max(1, -(-num_bytes // PART_BYTES)) if does == "reduce" else 1
         reads = self._reads(inputs)
-        specs = [self._spec(part.name, "reduce") | {"part": one, "parts": num_parts} for one in range(num_parts)]
+        specs = [self._spec(part.name, does) | {"part": one, "parts": num_parts} for one in range(num_parts)]
         given = tuple(inputs)
         return await self._run(phase, [later_unit(phase, self._step.key, reads, spec, inputs=given) for spec in specs])
 

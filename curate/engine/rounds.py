@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from curate.core.errors import CurateError, StageError
-from curate.core.exchange import Reduce, Reducer, Reply
+from curate.core.exchange import Reduce, Reducer, Reply, Shortcut, walk
 from curate.engine.context import Context
 from curate.engine.crash import crash_point
 from curate.engine.exchange import Files, SortedRuns, range_of
@@ -23,7 +23,7 @@ REDUCED_ROWS = 1 << 16  # rows that a reducer takes at once: some give many for 
 def run_round(context: Context, unit: Unit) -> Result:
     """One unit of a round: what it does stands in its spec."""
     step = next(one for one in steps_between(context) if one.name == unit.spec["exchange"])
-    part = find_part(step, unit.spec["step"])
+    part = find_part(step, unit.spec["step"], at_once=unit.spec["does"] == "at_once")
     if unit.spec["does"] == "combine":
         return combine(context, unit, step, unit.spec["step"])
     if isinstance(part, Reply):
@@ -41,12 +41,11 @@ def steps_between(context: Context) -> Iterator[Step]:
                 yield this.after
 
 
-def find_part(step: Step, name: str) -> Any:
-    """The part of an exchange's program with this name, also inside a Loop."""
-    for part in exchange_of(step).program():
-        for one in (part, *getattr(part, "steps", ())):
-            if one.name == name:
-                return one
+def find_part(step: Step, name: str, *, at_once: bool) -> Any:
+    """The part of an exchange's program with this name, also inside a Loop or Shortcut."""
+    for part in walk(exchange_of(step).program()):
+        if part.name == name and isinstance(part, Shortcut) == at_once:
+            return part.at_once if isinstance(part, Shortcut) else part
     raise ValueError(f"{step.use} has no step {name!r}")
 
 
@@ -114,7 +113,9 @@ def _give(step: Step, part: Reduce, out: SortedRuns, call: Any) -> int:
     table: pa.Table | None = named(step, part.name, call)
     if table is None:
         return 0
-    out.add(table.select(out.schema.names).cast(out.schema))
+    table = table.select(out.schema.names).cast(out.schema)
+    for first in range(0, table.num_rows, REDUCED_ROWS):  # a reducer may give all that it held at once
+        out.add(table.slice(first, REDUCED_ROWS))
     return int(table.num_rows)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from curate.core.errors import StageError
-from curate.core.exchange import Exchange, Reduce, Send
+from curate.core.exchange import Exchange, Reduce, Send, walk
 from curate.core.hashing import order_key
 from curate.core.schema import ORIGIN, SIDECAR, schema_of
 from curate.core.stage import Columns, with_columns
@@ -238,8 +238,7 @@ def rows_schema(columns: Columns, address: str = "key") -> pa.Schema:
 
 def order_of(step: Step, name: str) -> tuple[str, ...]:
     """The order in which the rows of a step are wanted by those that take them."""
-    for one in exchange_of(step).program():
-        for reduce in getattr(one, "steps", (one,)):
-            if isinstance(reduce, Reduce) and name in (*reduce.inputs, getattr(one, "start", None)):
-                return reduce.order
+    for part in walk(exchange_of(step).program()):
+        if isinstance(part, Reduce) and name in part.inputs:
+            return part.order
     raise ValueError(f"{step.use}: nobody takes the rows of {name!r}")

@@ -1,5 +1,6 @@
 """Exchanges in a pipeline: verdicts come home, clusters decide about splits, and no cut shows in the dataset."""
 
+import dataclasses
 import json
 from collections import Counter
 from pathlib import Path
@@ -11,6 +12,8 @@ from curate.engine import exchange, homes, merge, programs, sinks
 from curate.engine.places import Place
 from curate.engine.runner import run
 from curate.plan.build import build
+from stages import dedup
+from stages.clusters import CLUSTERS
 from tests.end_to_end.recount import ledger_of, pieces_of
 
 STAGES = '''
@@ -207,21 +210,29 @@ dataset:
 """
 
 
+def phases_of(output: Path) -> Counter[str]:
+    """Units a phase."""
+    seals = [json.loads(path.read_bytes()) for path in (output / "work/seals").iterdir()]
+    return Counter({seal["phase"]: len(seal["units"]) for seal in seals})
+
+
 def test_parts_combine_rounds_and_short_reads_do_not_show(
     corpus: Any, read_manifest: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same exchanges in one piece, and with everything cut as small as it goes."""
+    """The same exchanges in one piece, and with everything cut as small as it goes, clusters in rounds, too."""
     file = pipeline(corpus, DEDUP, unit_bytes="64 KiB")
     place = Place(on="local", workers=1)
     monkeypatch.setattr(exchange, "GROUP_BYTES", 5000)  # in both: the id of a dataset covers files that it cuts
     run(build(str(file), str(tmp_path / "whole")), place=place)
     whole = read_manifest(tmp_path / "whole")
+    assert any(".at_once" in phase for phase in phases_of(tmp_path / "whole"))
     make_small(monkeypatch)
+    monkeypatch.setattr(dedup, "CLUSTERS", dataclasses.replace(CLUSTERS, max_rows=0))
     run(build(str(file), str(tmp_path / "small")), place=place)
     assert read_manifest(tmp_path / "small") == whole
     assert sum(whole["merged"]["min_hash_dedup"].values()) > 0
-    seals = [json.loads(path.read_bytes()) for path in (tmp_path / "small/work/seals").iterdir()]
-    phases = Counter({seal["phase"]: len(seal["units"]) for seal in seals})
+    phases = phases_of(tmp_path / "small")
+    assert any(".components" in phase or ".large_star" in phase for phase in phases)
     assert any(".combine2" in phase for phase in phases)
     assert any(".mail" in phase for phase in phases)
     assert max(count for phase, count in phases.items() if phase.startswith("exchange")) > 5
