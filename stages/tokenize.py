@@ -16,8 +16,7 @@ from curate.core import hashing
 from curate.core.errors import DataError, PlanError
 from curate.core.stage import Asset, Columns, Map, with_columns
 from manifests.layout import token_dtype
-from stages.bpe_engine import MARK, Engine, find_obstacle
-from stages.model_proto import Description, describe
+from stages.model_proto import describe
 
 Ids = NDArray[np.int32]
 
@@ -34,7 +33,7 @@ PROBE = (
     "IL-1\u03b2 and TNF-\u03b1 (\u03bcg/mL), p < 0.001; 95% CI 1.2\u20133.4",
     "\U0001f680\U0001f469\u200d\U0001f52c \ufb01 e\u0301 \u00e9",
     "\u4e2d\u6587\u5927\u5b66 \u0639\u0631\u0628\u064a \u05e9\u05dc\u05d5\u05dd \u0e20\u0e32\u0e29\u0e32",
-    f"{MARK}{MARK} {MARK}word",
+    "\u2581\u2581 \u2581word",
     "ATGGCGTACGTTAGC" * 8,
     "Half of the patients  recovered.\n" * 100,
 )
@@ -106,7 +105,7 @@ class Model:
         self.bos_id = int(self.processor.bos_id())
         self.eos_id = int(self.processor.eos_id())
         self.is_control: NDArray[np.bool_] = np.array(self.processor.is_control(ids), dtype=np.bool_)
-        self.engine = self._proven_engine(describe(serialized))
+        self._serialized = serialized
 
     def encode(self, texts: pa.Array, before: int = -1, after: int = -1) -> tuple[Ids, NDArray[np.int64]]:
         """Ids of all texts end to end, each between `before` and `after` where these are not -1, and where each begins.
@@ -117,17 +116,25 @@ class Model:
         Raises: DataError(`control_token`) where the library makes a control id of text.
         """
         if self.engine is not None:
-            return self.engine.encode(texts, before, after)
+            found: tuple[Ids, NDArray[np.int64]] = self.engine.encode(texts, before, after)
+            return found
         head, tail = [before] if before >= 0 else [], [after] if after >= 0 else []
-        found: list[Ids] = [np.empty(0, np.int32)]
+        parts: list[Ids] = [np.empty(0, np.int32)]
         for text in texts.to_pylist():
             ids = self.processor.encode(text, return_type="numpy")
             refuse_control_ids(ids, self.is_control)
-            found.append(np.concatenate([np.array(head, np.int32), ids, np.array(tail, np.int32)]))
-        return np.concatenate(found), np.cumsum([len(ids) for ids in found], dtype=np.int64)
+            parts.append(np.concatenate([np.array(head, np.int32), ids, np.array(tail, np.int32)]))
+        return np.concatenate(parts), np.cumsum([len(ids) for ids in parts], dtype=np.int64)
 
-    def _proven_engine(self, model: Description) -> Engine | None:
-        """The engine, where the structure of the model allows it and the library agrees on the probe texts."""
+    @functools.cached_property
+    def engine(self) -> Any:
+        """The compiled engine where the model's structure allows it and the library agrees on the probe texts, or None.
+
+        Made when the first text comes: planning, and workers that tokenize nothing, do without its 200 MB.
+        """
+        from stages.bpe_engine import Engine, find_obstacle  # loads numba
+
+        model = describe(self._serialized)
         if find_obstacle(model) is not None:
             return None
         engine = Engine(model)

@@ -20,9 +20,14 @@ from typing import Any
 import boto3
 import botocore.config
 import botocore.exceptions
+import hypothesis
 import pytest
 
 from tests.command import command, manifest_of, runs_of
+
+# No timing decides a test, nor does chance: a failure seen once is seen by everyone.
+hypothesis.settings.register_profile("curate", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("curate")
 
 BUCKET = "curate-tests"
 WEED = Path(sys.executable).parent / "weed"
