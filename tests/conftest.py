@@ -34,6 +34,11 @@ WEED = Path(sys.executable).parent / "weed"
 START_SECONDS = 90.0  # for a machine that is busy; 3 to 8 s as a rule
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Bytes are named by their length: what gzip makes holds the time, and two workers must name a test alike."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real inputs that lie beside the repository; tests that need them are skipped elsewhere."""
