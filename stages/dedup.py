@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 import xxhash
 
 from curate.core.exchange import VERDICT, Exchange, Part, Reduce, Reducer, Send, Sent
-from curate.core.stage import Columns
+from curate.core.stage import Asset, Columns, Filter, first_reason
 from stages.bands import PRESETS, Bands, Preset, choose_bands
 from stages.clusters import CLUSTERS
+from stages.contamination import EvaluationSets
 from stages.ids import id_array, id_words, is_equal
 from stages.keepers import Order, Preference, Scope
 from stages.kernels.buffers import text_buffers
@@ -21,7 +22,7 @@ from stages.minhash import ReduceCandidates, ReplySignatures
 from stages.signatures import SendBands
 from stages.verification import ReduceDoubts, ReduceEdges, ReplyShingles
 
-EXACT = "exact"
+EXACT, CONTAMINATED = "exact", "contaminated"
 
 MAX_VALUES = 1 << 14  # of a signature: their number must fit 16 bits, and 450 x 20 be allowed
 
@@ -145,6 +146,52 @@ class MinHashDedup(Exchange):
             ReduceEdges(num_values, self.threshold),
             CLUSTERS,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decontaminate(Filter):
+    """Drops documents that hold words of an evaluation set: `ngram` units in a row of one of its items.
+
+    Units are those of MinHashDedup. A set is a file of JSON lines; each text in a line is compared by
+    itself. An item of fewer than `ngram` units is sought as a whole, one of fewer than 8 not at all.
+    The ledger tells set and line in `detail`, such as mmlu:17.
+
+    Reads: text.
+    Drops: contaminated.
+    Source: Brown et al. 2020 (GPT-3), appendix C: 13-grams; there what is around the n-gram is cut out.
+    """
+
+    version: ClassVar[int] = 1
+    libraries: ClassVar[tuple[str, ...]] = ("numba",)
+    reads: ClassVar[tuple[str, ...]] = ("text",)
+    reasons: ClassVar[tuple[str, ...]] = (CONTAMINATED,)
+
+    sets: dict[str, Asset]  # by name; a list of files, or a pattern, names each by its file
+    ngram: int = 13  # units
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for options out of range."""
+        if self.ngram < 1:
+            raise ValueError(f"ngram is {self.ngram}, must be at least 1")
+
+    def open(self) -> Callable[[pa.RecordBatch], pa.Array]:
+        """The function that judges a batch; its method `details` names the item."""
+        return Contamination(EvaluationSets(self.sets, self.ngram))
+
+
+@dataclass(frozen=True)
+class Contamination:
+    """What Decontaminate opens."""
+
+    sets: EvaluationSets
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        """See Filter."""
+        return first_reason({CONTAMINATED: pa.array(self.sets.holds(batch.column("text")))})
+
+    def details(self, dropped: pa.RecordBatch) -> pa.Array:
+        """Set and line of the first item of each dropped document."""
+        return pa.array(self.sets.find(dropped.column("text")), pa.string())
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,10 @@ class Map(Stage):
 
 
 class Filter(Stage):
-    """Batch to one declared reason or null a row."""
+    """Batch to one declared reason or null a row.
+
+    What `open` gives may have a method `details`: rows that it dropped to a text each, for the ledger.
+    """
 
     reads: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = ()

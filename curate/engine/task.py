@@ -156,7 +156,7 @@ class DocumentTask:
             kept = answer.select([name for name in answer.schema.names if name in (*step.columns, "cluster")])
         else:
             step.digest.update(pa.RecordBatch.from_arrays([answer], names=["reason"]))
-            kept = self._drop(step.step.name, batch, answer)
+            kept = self._drop(step, batch, answer)
         step.num_out += kept.num_rows
         return kept
 
@@ -183,13 +183,15 @@ class DocumentTask:
         detail = error.detail[:MAX_DETAIL] if error.detail else None
         self._ledger.add(rows_from_batch(row, "quarantined", stage=stage, reason=error.reason, detail=detail))
 
-    def _drop(self, stage: str, batch: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
-        dropped = reasons.is_valid()
+    def _drop(self, step: OpenStep, batch: pa.RecordBatch, reasons: pa.Array) -> pa.RecordBatch:
+        stage, dropped = step.step.name, reasons.is_valid()
         if reasons.null_count == len(reasons):
             return batch
         gone = reasons.filter(dropped)
         self._books.drop(stage, Counter(gone.to_pylist()))
-        self._ledger.add(rows_from_batch(batch.filter(dropped), "dropped", stage=stage, reason=gone))
+        rows = batch.filter(dropped)
+        told = {"detail": step.function.details(rows)} if hasattr(step.function, "details") else {}
+        self._ledger.add(rows_from_batch(rows, "dropped", stage=stage, reason=gone, **told))
         return batch.filter(pc.invert(dropped))
 
     def _step_facts(self) -> list[dict[str, Any]]:

@@ -1,9 +1,11 @@
 """Files that stages load: found, checked to be readable, and named by their SHA-256."""
 
+import glob
 import hashlib
 import importlib.util
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from curate.core.errors import suggestion
@@ -30,6 +32,15 @@ class AssetFinder:
         else:
             path = os.path.normpath(self._base / value.text)
         return Asset(path, self._digest(path, value, what))
+
+    def expand(self, value: Scalar, what: str) -> tuple[Scalar, ...]:
+        """The files that a pattern names, in order of their names, or `value` where it is none. Raises PlanError."""
+        if not glob.has_magic(value.text) or "://" in value.text or IN_PACKAGE.fullmatch(value.text):
+            return (value,)
+        found = sorted(glob.glob(str(self._base / value.text), recursive=True))
+        if not found:
+            raise value.place.error(f"{what}: no file matches {value.text!r}")
+        return tuple(replace(value, text=path) for path in found)
 
     def _digest(self, path: str, value: Scalar, what: str) -> str:
         if path not in self._digests:

@@ -56,7 +56,8 @@ def build(file: str | os.PathLike[str], output: str | None = None) -> Plan:
 def plan_of(table: Table, file: str, base: Path, output: str | None) -> Plan:
     """The plan of a pipeline's values; relative paths begin at the folder `base`. Raises PlanError."""
     _check_grammar(table)
-    converter = Converter(AssetFinder(base).find)
+    finder = AssetFinder(base)
+    converter = Converter(finder.find, finder.expand)
     keys = converter.build(PipelineKeys, table, of=PIPELINE, skip=("curate", "documents"), noun="key")
     refuse_unbuilt(keys, table)
     name = _name(keys, table, file)

@@ -1,12 +1,14 @@
 """Typed conversion: what a field's annotation makes of the value written for it.
 
 Understood: str, int, float, bool, Literal, StrEnum, Asset, tuple[X, ...] (one value stands for a
-list of one), dict[str, X], nested frozen dataclasses, and X | None. A number whose field is named
-`..._bytes` or `memory_...` may be written as a size (`64 MiB`), one named `..._seconds` as a duration (`5 min`).
+list of one), dict[str, X] (of files also a list or a pattern, which names each by its file), nested
+frozen dataclasses, and X | None. A number whose field is named `..._bytes` or `memory_...` may be
+written as a size (`64 MiB`), one named `..._seconds` as a duration (`5 min`).
 """
 
 import dataclasses
 import math
+import os
 import re
 import types
 from collections.abc import Callable, Collection, Mapping
@@ -21,6 +23,8 @@ T = TypeVar("T")
 
 # How a found asset is looked up: (value as written, name of the option for messages) -> resolved asset.
 FindAsset = Callable[[Scalar, str], Asset]
+# How a pattern of files is: (value as written, name of the option for messages) -> a value a file.
+ExpandPattern = Callable[[Scalar, str], tuple[Scalar, ...]]
 
 PIPELINE = "the pipeline"  # what messages call the whole file
 
@@ -36,8 +40,9 @@ MAX_INTEGER = (1 << 63) - 1
 class Converter:
     """Converts values; `find_asset` says where files are."""
 
-    def __init__(self, find_asset: FindAsset) -> None:
+    def __init__(self, find_asset: FindAsset, expand: ExpandPattern = lambda value, _: (value,)) -> None:
         self._find_asset = find_asset
+        self._expand = expand
 
     def build(self, cls: type[T], table: Table, *, of: str, skip: tuple[str, ...] = (), noun: str = "option") -> T:
         """An instance of the dataclass `cls` from the keys of `table`, but for those in `skip`.
@@ -85,7 +90,22 @@ class Converter:
             raise value.place.error(f"{name} of {of} has the type {wanted}, which YAML cannot give")
         return self.convert(value, inner[0], name=name, of=of)
 
+    def _named_assets(self, value: Scalar | Items, name: str, of: str) -> dict[str, Asset]:
+        """Files by their names up to the first dot: one, a list, or patterns."""
+        found: dict[str, Asset] = {}
+        for item in value.values if isinstance(value, Items) else (value,):
+            if not isinstance(item, Scalar):
+                raise wrong(item, name, of, "a file's path")
+            for file in self._expand(item, f"{name} of {of}"):
+                key = os.path.basename(file.text).partition(".")[0]
+                if key in found:
+                    raise item.place.error(f"{name} of {of} has two files named {key!r}; name them: {{a: ..., b: ...}}")
+                found[key] = self._find_asset(file, f"{name} of {of}")
+        return found
+
     def _mapping(self, value: Value, wanted: Any, *, name: str, of: str) -> dict[str, Any]:
+        if wanted is Asset and not isinstance(value, Table):
+            return self._named_assets(value, name, of)
         if not isinstance(value, Table):
             raise wrong(value, name, of, "a mapping")
         of = _inside(of, name)

@@ -16,6 +16,7 @@ from curate.core.hashing import digest, record_id
 from curate.core.schema import DOCUMENT
 from curate.core.stage import Asset, Filter, Map, Stage
 from curate.core.summary import NeedsSummary
+from stages.dedup import Decontaminate
 from stages.html import ExtractHtml
 from stages.jats import ExtractJats
 from stages.language import IdentifyLanguage, KeepLanguages
@@ -29,6 +30,7 @@ from tests.oracle import summarize
 from tests.strategies import NASTY, WORDS, language_model, texts
 
 TOKENIZER = Path(__file__).parents[2] / "examples" / "quickstart" / "tokenizer" / "tokenizer.model"
+GOLDEN_INPUTS = Path(__file__).parents[1] / "repository" / "golden_inputs"
 TYPES = DOCUMENT | dict(TextStatistics().adds)
 SENTENCE = "The patients were treated with the drug, and most of them recovered.\n"
 
@@ -129,6 +131,11 @@ MAPS = [
 ]
 FILTERS = [
     Case(DropEmpty(), TEXT, TEXTS),
+    Case(
+        Decontaminate(sets={"golden": Asset(str(GOLDEN_INPUTS / "questions.jsonl"))}, ngram=3),
+        TEXT,
+        (*TEXTS, {"text": "x Out of the box, y"}),
+    ),
     Case(
         KeepLanguages(languages=("en", "pt")),
         {"language": st.sampled_from([None, "en", "pt", "de"]), "language_score": st.none() | _near(0, 0.65)},
