@@ -271,8 +271,9 @@ class VerdictsReducer(Reducer):
         return pa.table(found, schema=verdict_schema())
 
 
-# Rows of pairs, two a pair, that one worker takes at once. It holds about 75 bytes for each.
-MAX_ROWS_AT_ONCE = 1 << 23
+# Rows of pairs, two a pair, that one worker takes at once, and what it holds for each at most: measured with 36 million
+# rows about 10 million documents by benchmarks/dedup_scale.py.
+MAX_ROWS_AT_ONCE, BYTES_A_ROW_AT_ONCE = 1 << 21, 220
 
 
 class ReduceAtOnce(Reduce):

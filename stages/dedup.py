@@ -1,9 +1,9 @@
 """Removing documents that say what another one says: equal texts, and near-duplicates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +13,18 @@ import xxhash
 from curate.core.exchange import VERDICT, Exchange, Part, Reduce, Reducer, Send, Sent
 from curate.core.stage import Asset, Columns, Filter, first_reason
 from stages.bands import PRESETS, Bands, Preset, choose_bands
-from stages.clusters import CLUSTERS
+from stages.clusters import BYTES_A_ROW_AT_ONCE, CLUSTERS, MAX_ROWS_AT_ONCE
 from stages.contamination import EvaluationSets
 from stages.ids import id_array, id_words, is_equal
 from stages.keepers import Order, Preference, Scope
 from stages.kernels.buffers import text_buffers
-from stages.minhash import ReduceCandidates, ReplySignatures
-from stages.signatures import SendBands
+from stages.minhash import MAX_CANDIDATES, SKETCHES, ReduceCandidates, ReplySignatures
+from stages.signatures import KEPT, SendBands, row_bytes
 from stages.verification import ReduceDoubts, ReduceEdges, ReplyShingles
 
 EXACT, CONTAMINATED = "exact", "contaminated"
+
+CURVE = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)  # similarities that `curate plan` tells of
 
 MAX_VALUES = 1 << 14  # of a signature: their number must fit 16 bits, and 450 x 20 be allowed
 
@@ -133,6 +135,20 @@ class MinHashDedup(Exchange):
         if self.bands is not None and self.rows is not None:
             return Bands(self.bands, self.rows)
         return choose_bands(self.threshold) if self.preset is None else PRESETS[self.preset]
+
+    def forecast(self) -> Mapping[str, Any]:
+        """The S-curve, and bytes before compression: a document, a verified pair, the clusters in one worker."""
+        num_sent = (self.layout.bands + 1) * (1 if self.scope == "global" else 2)
+        return {
+            "bands_x_rows": f"{self.layout.bands} x {self.layout.rows}",
+            "found_at_similarity": {str(one): round(self.layout.probability(one), 4) for one in CURVE},
+            "bytes_sent_a_document": num_sent * row_bytes(SendBands.columns),
+            "bytes_kept_at_home_a_document": row_bytes(KEPT) + 4 * self.layout.num_values,
+            "bytes_sent_a_candidate": row_bytes(SKETCHES) + 4 * self.layout.num_values,
+            "most_candidates_a_document": MAX_CANDIDATES,
+            "pairs_clustered_at_once": MAX_ROWS_AT_ONCE // 2,
+            "bytes_in_memory_at_once": MAX_ROWS_AT_ONCE * BYTES_A_ROW_AT_ONCE,
+        }
 
     def program(self) -> tuple[Part, ...]:
         """See Exchange."""

@@ -88,6 +88,16 @@ class SendBands(Send):
         )
 
 
+# What stays home, beside the signature.
+KEPT: Columns = {"row": pa.uint32(), "preference": pa.uint64(), "whole": pa.binary(16), "scope": pa.uint64()}
+
+
+def row_bytes(columns: Columns) -> int:
+    """Bytes of a row with its key and id, before compression, without those of its sketch."""
+    widths: list[int] = [kind.bit_width for name, kind in columns.items() if name != "sketch"]
+    return 8 + 16 + sum(-(-width // 8) for width in widths)
+
+
 def band_rows(
     documents: dict[str, pa.Array], keys: NDArray[np.uint64], wanted: Flags, *, is_scoped: bool
 ) -> pa.RecordBatch:

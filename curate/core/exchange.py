@@ -8,9 +8,9 @@ anything but places where it is cut. The engine drives it: see curate.engine.pro
 """
 
 import abc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -144,6 +144,10 @@ class Exchange(Stage):
     def columns_read(self) -> tuple[str, ...]:
         """The columns that must exist; depends on options where a stage overrides it."""
         return self.reads
+
+    def forecast(self) -> Mapping[str, Any]:
+        """What can be said before it runs, for `curate plan`: names to numbers, or to mappings of numbers."""
+        return {}
 
     @abc.abstractmethod
     def program(self) -> tuple[Part, ...]:

@@ -1,8 +1,9 @@
 """A plan and the state of its phases, for people and as JSON."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from curate.core.exchange import Exchange
 from curate.core.stage import Columns
 from curate.plan.plan import Plan, Rows, Source, step_name
 
@@ -38,6 +39,7 @@ def explain(plan: Plan, phases: Iterable[PhaseState]) -> dict[str, Any]:
         "output": plan.output,
         "seed": plan.seed,
         "sources": [_source(source) for source in plan.sources],
+        "exchanges": _exchanges(plan),
         "rows": _rows(plan.rows),
         "phases": [{"phase": one.phase, "units": one.units, "done": one.done, "why": one.why} for one in phases],
     }
@@ -51,6 +53,8 @@ def as_text(explained: dict[str, Any]) -> str:
     ]
     for source in explained["sources"]:
         lines += ["", *_source_lines(source)]
+    for exchange in explained["exchanges"]:
+        lines += ["", *_forecast_lines(exchange)]
     lines += ["", *_rows_lines(explained["rows"]), "", "phases"]
     lines += _table([_phase_cells(phase) for phase in explained["phases"]])
     return "\n".join(lines)
@@ -70,6 +74,24 @@ def _source(source: Source) -> dict[str, Any]:
             for name, use, columns in zip(names, uses, source.columns, strict=True)
         ],
     }
+
+
+def _exchanges(plan: Plan) -> list[dict[str, Any]]:
+    """What exchanges say about themselves, each once."""
+    stages = {step.name: step.stage for source in plan.sources for step in source.steps}
+    told = {name: dict(stage.forecast()) for name, stage in stages.items() if isinstance(stage, Exchange)}
+    return [{"name": name, "forecast": forecast} for name, forecast in told.items() if forecast]
+
+
+def _forecast_lines(exchange: dict[str, Any]) -> Iterator[str]:
+    yield f"exchange {exchange['name']}"
+    yield from _table([[name.replace("_", " "), _told(value)] for name, value in exchange["forecast"].items()])
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "  ".join(f"{name}: {_told(part)}" for name, part in value.items())
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _rows(rows: Rows) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import pytest
 
 from stages.bands import LEAST_FOUND, MAX_CHOSEN, PRESETS, Bands, choose_bands
+from stages.dedup import MinHashDedup
 
 
 @pytest.mark.parametrize(("threshold", "expected"), [(0.8, (21, 6)), (0.7, (23, 4)), (0.5, (47, 3)), (1.0, (1, 144))])
@@ -34,3 +35,13 @@ def test_chosen_bands_find_what_they_promise(percent: int) -> None:
 )
 def test_presets_have_the_s_curve_that_their_authors_state(preset: str, similarity: float, expected: float) -> None:
     assert PRESETS[preset].probability(similarity) == pytest.approx(expected, abs=0.001)  # type: ignore[index]
+
+
+def test_a_plan_tells_the_s_curve_and_the_bytes() -> None:
+    told = MinHashDedup().forecast()
+    assert told["bands_x_rows"] == "21 x 6"
+    assert told["found_at_similarity"]["0.8"] == 0.9983 and told["found_at_similarity"]["0.5"] == 0.2816
+    assert told["bytes_sent_a_document"] == 22 * (8 + 16 + 4 + 8 + 8 + 1)
+    assert MinHashDedup(scope="source").forecast()["bytes_sent_a_document"] == 2 * told["bytes_sent_a_document"]
+    assert told["bytes_sent_a_candidate"] > told["bytes_kept_at_home_a_document"] > 4 * 126
+    assert told["bytes_in_memory_at_once"] < 1 << 29  # a quarter of a worker's default memory
