@@ -237,6 +237,20 @@ def sample(path: str, rejected_by: str, num_samples: int, seed: int | None, as_j
 
 @commands.command()
 @PATH
+@click.option("-n", "num_clusters", metavar="N", type=click.IntRange(min=1), default=5, show_default=True)
+@AS_JSON
+def dups(path: str, num_clusters: int, as_json: bool) -> None:
+    """Show the largest clusters of duplicates, what was kept beside what was removed."""
+    from curate.report.dups import as_text  # loads pyarrow
+    from curate.report.dups import dups as look_at
+    from curate.report.terminal import plain
+
+    found = look_at(path, num_clusters)
+    click.echo(json.dumps(found) if as_json else plain(as_text(found)))
+
+
+@commands.command()
+@PATH
 @click.argument("split")
 @click.argument("row", type=int)
 @click.argument("position", type=int, required=False)

@@ -176,14 +176,15 @@ class _Interpreter:
         self._store(step.name, pa.concat_tables([empty, *tables]))
 
     def _read(self, step: Reply, home: int, mail: pa.Table) -> list[tuple[pa.Table, pa.Table]]:
-        """What a Reply is given: what was kept and all mail, or the documents with mail in pieces."""
+        """What a Reply is given: mail in pieces, each with what was kept, or with the documents that it is about."""
         kept = self._kept[home]
-        if not step.reads:
-            return [(kept, mail)] if kept is not None and mail.num_rows else []
         row = mail.column("row").to_numpy()
         found = []
         for start, stop in self._cuts.pieces(len(self._homes[home]), self._rng):
             letters = mail.filter(pa.array((row >= start) & (row < stop)))
+            if not step.reads:
+                found += [(kept, letters)] if kept is not None and letters.num_rows else []
+                continue
             wanted = np.unique(letters.column("row").to_numpy())
             documents = self._documents.take(pa.array([self._homes[home][number] for number in wanted], pa.int64()))
             table = pa.Table.from_batches([documents.select(step.reads)]).append_column("row", pa.array(wanted))

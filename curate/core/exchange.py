@@ -57,8 +57,9 @@ class Send(abc.ABC):
 class Reply(abc.ABC):
     """Later step: what was kept of the documents of one home, and the mail that came, to rows that travel.
 
-    With `reads`, these columns of the documents that have mail (and `row`) take the place of what was
-    kept, some documents at a time; then the rows about a document depend on its own mail alone.
+    The mail of some documents is given at a time; the rows about a document depend on its own mail
+    alone. With `reads`, these columns of the documents that have mail (and `row`) take the place of
+    what was kept.
     """
 
     name: ClassVar[str]

@@ -29,6 +29,7 @@ from curate.engine.units import Unit
 from curate.plan.plan import Step
 
 BATCH_BYTES = 4 << 20  # of documents read back at once
+MAIL_BYTES = 64 << 20  # of mail that a Reply is given at once
 
 
 def open_sink(context: Context, this: Pass) -> Sink:
@@ -89,13 +90,33 @@ def _verdicts(mail: pa.Table, rows: Any, index: Any, position: int) -> pa.Record
 
 def read_mail(context: Context, unit: Unit, step: Step, name: str) -> pa.Table:
     """The rows of a Reduce that are addressed to this home, sorted by `row`."""
+    parts = list(mail_pieces(context, unit, step, name))
+    return pa.concat_tables(parts).combine_chunks() if parts else _opened(mail_schema(step, name).empty_table())
+
+
+def mail_pieces(context: Context, unit: Unit, step: Step, name: str) -> Iterator[pa.Table]:
+    """The same in pieces of about MAIL_BYTES, each with all the mail of its documents."""
     first = unit.spec["ordinal"] << 32
     outputs = context.outputs(unit.seals[1:], rows_role(step, name))
     runs = [Run((output,)) for output in outputs]
-    parts = list(merge(context.storage, runs, HOME_ORDER, first, first + (1 << 32), context.limit_bytes))
-    table = pa.concat_tables(parts) if parts else mail_schema(step, name).empty_table()
-    row = pa.array(table.column("home").to_numpy().astype(np.uint64) & np.uint64(0xFFFFFFFF))
-    return table.drop_columns(["home"]).add_column(0, "row", row.cast(pa.uint32())).combine_chunks()
+    held: list[pa.Table] = []
+    for rows in merge(context.storage, runs, HOME_ORDER, first, first + (1 << 32), context.limit_bytes):
+        held.append(_opened(rows))
+        if sum(table.nbytes for table in held) >= MAIL_BYTES:
+            table = pa.concat_tables(held).combine_chunks()
+            numbers = table.column("row").to_numpy()
+            end = int(np.searchsorted(numbers, numbers[-1]))  # the last document may have more
+            if end:
+                yield table.slice(0, end).combine_chunks()
+            held = [table.slice(end)]
+    if held:
+        yield pa.concat_tables(held).combine_chunks()
+
+
+def _opened(mail: pa.Table) -> pa.Table:
+    """`home` becomes `row`."""
+    row = pa.array(mail.column("home").to_numpy().astype(np.uint64) & np.uint64(0xFFFFFFFF))
+    return mail.drop_columns(["home"]).add_column(0, "row", row.cast(pa.uint32())).combine_chunks()
 
 
 def mail_schema(step: Step, name: str) -> pa.Schema:

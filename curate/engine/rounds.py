@@ -10,7 +10,7 @@ from curate.core.exchange import Reduce, Reducer, Reply, Shortcut, walk
 from curate.engine.context import Context
 from curate.engine.crash import crash_point
 from curate.engine.exchange import Files, SortedRuns, range_of
-from curate.engine.homes import read_documents, read_kept, read_mail
+from curate.engine.homes import mail_pieces, read_documents, read_kept
 from curate.engine.merge import Run, merge
 from curate.engine.receipt import Result
 from curate.engine.sinks import HOME_ORDER, exchange_of, order_of, rows_role, rows_schema
@@ -66,17 +66,16 @@ def runs_of(context: Context, inputs: tuple[RoundInput, ...]) -> list[Run]:
 def reply(context: Context, unit: Unit, step: Step, part: Reply) -> Result:
     """Answer the mail of one home."""
     function = context.opened(f"{step.name}.{part.name}", part)
-    mail = read_mail(context, unit, step, part.mail)
     order = order_of(step, part.name)
     rows = SortedRuns(rows_role(step, part.name), rows_schema(part.columns), order, context.storage)
-    if part.reads:
-        read = read_documents(context, unit, part.reads, mail)
-    else:
-        read = iter([(read_kept(context, unit, step), mail)] if mail.num_rows else [])
-    for about, letters in read:
-        given = named(step, part.name, lambda about=about, letters=letters: function(about, letters))
-        rows.add(given.select(rows.schema.names))
-    return Result(artifacts=rows.finish(), facts={"mail": mail.num_rows})
+    num_letters = 0
+    kept = None if part.reads else read_kept(context, unit, step)
+    for mail in mail_pieces(context, unit, step, part.mail):
+        num_letters += mail.num_rows
+        for about, letters in read_documents(context, unit, part.reads, mail) if kept is None else [(kept, mail)]:
+            given = named(step, part.name, lambda about=about, letters=letters: function(about, letters))
+            rows.add(given.select(rows.schema.names))
+    return Result(artifacts=rows.finish(), facts={"mail": num_letters})
 
 
 def combine(context: Context, unit: Unit, step: Step, name: str) -> Result:

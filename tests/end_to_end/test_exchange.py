@@ -187,6 +187,7 @@ def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "RUN_BYTES", 20_000)
     monkeypatch.setattr(merge, "MIN_BLOCK_BYTES", 1)
     monkeypatch.setattr(homes, "BATCH_BYTES", 1)
+    monkeypatch.setattr(homes, "MAIL_BYTES", 1)
     monkeypatch.setattr(sinks, "SEND_ROWS", 3)
 
 
