@@ -13,6 +13,7 @@ import sentencepiece
 from curate.core.exchange import Exchange
 from curate.core.stage import Map
 from curate.core.storage import open_storage
+from curate.core.summary import NeedsSummary
 from curate.engine.context import Context
 from curate.engine.task import with_source
 from curate.engine.units import cut
@@ -33,7 +34,7 @@ def texts_by_id(file: Path, output: Path) -> dict[bytes, list[str]]:
                     for records in read(piece, opened):
                         batch = with_source(records.batch, source.name)
                         for step in source.steps[:-1]:
-                            if isinstance(step.stage, Exchange):
+                            if isinstance(step.stage, Exchange | NeedsSummary):
                                 continue  # changes no text
                             answer = context.opened(step.name, step.stage)(batch)
                             batch = answer if isinstance(step.stage, Map) else batch.filter(answer.is_null())

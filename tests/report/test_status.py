@@ -19,11 +19,11 @@ def test_a_run_that_is_done(tmp_path: Path, output_url: str) -> None:
     make(tmp_path, output_url)
     found = status(output_url)
     assert (found["state"], found["num_missing"], found["missing"]) == ("done", 0, [])
-    assert [phase["phase"] for phase in found["phases"]] == [
-        "documents.notes", "pack", "tails", "shards", "hf", "unused", "ledger", "names"
-    ]  # fmt: skip
+    phases = [phase["phase"] for phase in found["phases"]]
+    assert phases[0] == "documents.notes"
+    assert sorted(phases[1:]) == ["hf", "ledger", "names", "pack", "shards", "tails", "unused"]  # some within a second
     assert all(phase["sealed"] and phase["done"] == phase["units"] for phase in found["phases"])
-    assert found["last_receipt"]["phase"] == "names"
+    assert found["last_receipt"]["phase"] in {"ledger", "names"}  # these overlap
     (run,) = found["runs"]
     assert (run["status"], run["error"]) == ("done", None)
     assert run["seconds"] > 0

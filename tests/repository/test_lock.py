@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PACKAGES = ("curate", "stages", "classifiers", "manifests")
+BROUGHT = {"torch"}  # by trainers, who have their own; manifests/torch_loader.py takes any
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_what_is_imported_is_declared(root: Path) -> None:
                     imported |= {alias.name.partition(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.level == 0:
                     imported.add(str(node.module).partition(".")[0])
-    foreign = imported - sys.stdlib_module_names - set(PACKAGES)
+    foreign = imported - sys.stdlib_module_names - set(PACKAGES) - BROUGHT
     owners = packages_distributions()
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     named = {canonicalize_name(Requirement(text).name) for text in project["dependencies"]}
