@@ -173,7 +173,7 @@ def _seconds(paths: list[Path]) -> float:
 
 def _peer() -> "subprocess.Popen[str]":
     script = Path(__file__).with_name("_pubmed_parser.py")
-    return subprocess.Popen([str(PEER), str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([str(PEER), "-I", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def _ask(peer: "subprocess.Popen[str]", paths: list[Path]) -> dict[str, float]:

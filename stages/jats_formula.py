@@ -1,5 +1,6 @@
 """One line of text for a formula: TeX where the article has it, else MathML written flat."""
 
+import html
 import re
 from collections.abc import Callable
 from typing import Any
@@ -74,8 +75,10 @@ def _accent(parts: list[str], element: Any) -> str:
 
 
 def _fenced(parts: list[str], element: Any) -> str:
+    """Brackets are attributes, which some publishers escape twice (`&#x007b;` in PLoS)."""
     separator = (element.get("separators") or ",")[:1]
-    return f"{element.get('open', '(')}{separator.join(parts)}{element.get('close', ')')}"
+    opening, closing = (html.unescape(element.get(name, sign)) for name, sign in (("open", "("), ("close", ")")))
+    return f"{opening}{separator.join(parts)}{closing}"
 
 
 def _fraction(parts: list[str], element: Any) -> str:

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from curate.core.stage import Filter, first_reason
+from stages.biomedical import BiomedicalQuality
+from stages.limits import broken
+
+__all__ = ["BiomedicalQuality", "GopherQuality"]
 
 # Reason -> the column that is held against the option; in the order in which rules are tried.
 LIMITS: Mapping[str, tuple[str, str]] = {
@@ -54,11 +57,4 @@ class GopherQuality(Filter):
 
     def open(self) -> Callable[[pa.RecordBatch], pa.Array]:
         """The function that judges a batch."""
-        return self._judge
-
-    def _judge(self, batch: pa.RecordBatch) -> pa.Array:
-        failed = {}
-        for reason, (column, option) in LIMITS.items():
-            breaks = pc.less if option.startswith("min_") else pc.greater
-            failed[reason] = breaks(batch.column(column), getattr(self, option))
-        return first_reason(failed)
+        return lambda batch: first_reason(broken(self, batch))

@@ -16,6 +16,7 @@ from curate.core.hashing import digest, record_id
 from curate.core.schema import DOCUMENT
 from curate.core.stage import Asset, Filter, Map, Stage
 from curate.core.summary import NeedsSummary
+from stages.biomedical import BiomedicalQuality
 from stages.dedup import Decontaminate
 from stages.html import ExtractHtml
 from stages.jats import ExtractJats
@@ -112,6 +113,8 @@ PROSE = dict.fromkeys(STATISTICS, 0.0) | {
     "num_stop_words": 8,
 }
 
+BIOMEDICAL = {name: STATISTICS[name] for name in BiomedicalQuality.reads}
+
 MAPS = [
     Case(ExtractHtml(), PAGES, (PAGE, PAGE | {"kind": "text/plain"}, PAGE | {"content": None})),
     Case(ExtractHtml(extractor="resiliparse"), PAGES, (PAGE, PAGE | {"charset": "utf-16"})),
@@ -153,6 +156,7 @@ FILTERS = [
         tuple({"language_score": score} for score in (0.9, 0.5, 0.5, 0.1, None)),
     ),
     Case(GopherQuality(), STATISTICS, (PROSE, PROSE | {"num_words": 3})),
+    Case(BiomedicalQuality(), BIOMEDICAL, (PROSE, PROSE | {"num_words": 3})),
 ]
 
 
