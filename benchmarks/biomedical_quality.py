@@ -28,7 +28,10 @@ MIN_DOCUMENTS = 4  # of a kind that has a line of its own
 def measure() -> Figures:
     """Documents and shares of them, by filter, kind and rule."""
     texts = _texts_by_kind()
-    filters = {"gopher": GopherQuality(), "biomedical": BiomedicalQuality()}
+    filters: dict[str, GopherQuality | BiomedicalQuality] = {
+        "gopher": GopherQuality(),
+        "biomedical": BiomedicalQuality(),
+    }
     return {
         "documents": {kind: len(found) for kind, found in texts.items()},
         **{name: {kind: _drops(stage, found) for kind, found in texts.items()} for name, stage in filters.items()},
