@@ -101,7 +101,7 @@ class ExtractJats(JatsOptions, Map):
     all text has 0.940.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     libraries: ClassVar[tuple[str, ...]] = ("lxml",)
     reads: ClassVar[tuple[str, ...]] = ("content",)
     removes: ClassVar[tuple[str, ...]] = ("content",)

@@ -1,12 +1,12 @@
 """One line of text for a formula: TeX where the article has it, else MathML written flat."""
 
-import html
 import re
 from collections.abc import Callable
 from typing import Any
 
 from stages.xml import local_name
 
+MAX_BRACKET = 2  # letters of a bracket, such as ||
 MAX_LEVELS = 64  # of nested MathML; what lies deeper is kept as plain text
 
 _TEX_BODY = re.compile(r"\\begin\s*\{document\}(.*?)(?:\\end\s*\{document\}|\Z)", re.DOTALL)
@@ -75,9 +75,10 @@ def _accent(parts: list[str], element: Any) -> str:
 
 
 def _fenced(parts: list[str], element: Any) -> str:
-    """Brackets are attributes, which some publishers escape twice (`&#x007b;` in PLoS)."""
+    """Brackets are attributes; one that is longer is damage, such as a line feed and `x007B;` in an article of PLoS."""
     separator = (element.get("separators") or ",")[:1]
-    opening, closing = (html.unescape(element.get(name, sign)) for name, sign in (("open", "("), ("close", ")")))
+    stated = ((element.get(name, sign).strip(), sign) for name, sign in (("open", "("), ("close", ")")))
+    opening, closing = (bracket if len(bracket) <= MAX_BRACKET else sign for bracket, sign in stated)
     return f"{opening}{separator.join(parts)}{closing}"
 
 

@@ -123,9 +123,9 @@ PREAMBLE = r"\documentclass[12pt]{minimal}\usepackage{amsmath}\setlength{\oddsid
          "<mml:mi>x</mml:mi></mml:msqrt></mml:math>", "\u2211_i^n sqrt(x)"),
         ("<mml:math><mml:mi>sin</mml:mi><mml:mi>x</mml:mi><mml:mover><mml:mi>y</mml:mi><mml:mo>\u00af</mml:mo></mml:mover>"
          "</mml:math>", "sin x y\u00af"),
-        ('<mml:math><mml:mfenced open="&amp;#x007b;" close=""><mml:mi>x</mml:mi><mml:mi>y</mml:mi></mml:mfenced>'
+        ('<mml:math><mml:mfenced open="&#xA;x007B;" close=""><mml:mi>x</mml:mi><mml:mi>y</mml:mi></mml:mfenced>'
          "</mml:math>",
-         "{x,y"),
+         "(x,y"),
         ('<mml:math><mml:semantics><mml:mi>x</mml:mi><mml:annotation encoding="application/x-tex">x</mml:annotation>'
          "</mml:semantics></mml:math>", "$x$"),
         ("<alternatives><textual-form>x squared</textual-form><inline-graphic/></alternatives>", "x squared"),
