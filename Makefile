@@ -12,7 +12,7 @@ DEMO := curate-out/quickstart
 TESTS ?= tests
 BENCHMARK ?= pipeline
 
-.PHONY: help env demo test check bench golden reference lock clean
+.PHONY: help env demo test check bench golden reference model lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ golden: env  ## store the stages' outputs anew, after a change that raised their
 
 reference: env  ## make the reference pages anew from the code
 	$(BIN)/python -m docs.reference.make_reference
+
+model: env  ## train the model of extractor fast anew, from the web pages beside the repository
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check lightgbm
+	$(BIN)/python -m benchmarks.main_text
 
 lock:  ## resolve all dependencies anew and write requirements.lock
 	.ci/lock

@@ -7,6 +7,7 @@ import codecs
 import re
 from collections.abc import Iterator
 
+import pyarrow as pa
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
 from curate.core.errors import DataError
@@ -21,6 +22,7 @@ _META = re.compile(rb"<meta\s[^>]{0,1024}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-
 _XML = re.compile(rb"\s*<\?xml\s[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]{1,40})")
 _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_MARKS = tuple(mark for mark, _ in _BOMS)
 # Python's codecs of these names know fewer characters than the encodings that browsers mean by them.
 _WIDER = {"gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs", "iso8859-11": "cp874"}
 _REPLACEMENT = "\ufffd"
@@ -68,6 +70,27 @@ def decode(content: bytes, charset: str | None, is_html: bool) -> str:
                 return text
             tried.append(codec)
     raise DataError("bad_encoding", f"none of {', '.join(tried)} fits")
+
+
+def to_utf8(content: bytes, charset: str | None, is_html: bool) -> bytes:
+    """`decode` in UTF-8: the content itself where it is that already. A lone surrogate is three bytes.
+
+    Raises: DataError('bad_encoding').
+    """
+    if next(_candidates(content, charset, is_html)) == "utf-8" and not content.startswith(_MARKS) and is_utf8(content):
+        return content
+    return decode(content, charset, is_html).encode("utf-8", "surrogatepass")
+
+
+def is_utf8(content: bytes) -> bool:
+    """Whether Python's strict decoder takes it; four times as fast."""
+    ends = pa.py_buffer((len(content) << 64).to_bytes(16, "little"))  # 0 and the length
+    text = pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(content))
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _candidates(content: bytes, charset: str | None, is_html: bool) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """HTML to text."""
 
+import functools
 import logging
 import re
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from trafilatura.utils import load_html
 from curate.core.errors import DataError
 from curate.core.schema import OPTIONAL
 from curate.core.stage import Columns, Map, with_columns
-from stages.encoding import clean, decode
+from stages.encoding import clean, decode, to_utf8
 
 # Caps on what goes into a parser, each several times what is found in 1,460 real pages
 # (2.9 MB, 19,437 tags, 51 levels, 172 formatting tags that seem open).
@@ -27,6 +28,8 @@ MAX_DEPTH = 250  # libxml2 leaves out, without a word, what lies deeper than 256
 MAX_OPEN_TAGS = 4096  # by a count that takes unclosed paragraphs and the like for open; lexbor's cost is quadratic
 MAX_OPEN_FORMATTING = 512  # lexbor's cost grows with more than their square
 MAX_ATTRIBUTES = 1024  # of one tag; parsers compare each with each
+DECIMALS = 4
+DECISION: Columns = {"extracted_by": pa.string(), "uncertainty": pa.float32()}  # which extractor, and why
 
 _TOO_DEEP = XPath("boolean(" + "/*" * (MAX_DEPTH + 1) + ")")
 _TAG = re.compile(r"<(/?)(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)\b)[a-z]", re.IGNORECASE)
@@ -34,6 +37,7 @@ _FORMATTING_TAG = re.compile(r"<(/?)(?:a|b|big|code|em|font|i|nobr|s|small|strik
 _LONG_TAG = re.compile(rf"<[A-Za-z][^<>]{{{2 * MAX_ATTRIBUTES},}}")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 Extractor = Callable[[str], tuple[str, str | None]]
+Row = tuple[str, str | None, str | None, float | None]  # text, title, extracted_by, uncertainty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +45,9 @@ class ExtractHtml(Map):
     """The main text of web pages, without navigation, comments and boilerplate; plain text is decoded only.
 
     Reads: content, kind, charset.
-    Adds: text (empty where a page has none), title (null where a page has none).
+    Adds: text (empty where a page has none), title (null where a page has none). `fast` adds extracted_by (`fast`,
+    `trafilatura`, or `fast_only` where the page was unsure and trafilatura refused it or found nothing; null for plain
+    text) and uncertainty (0 to 1, 4 decimals).
     Removes: content, charset.
     Raises: DataError `bad_encoding`; `too_large`, `too_many_tags`, `too_deep`, `too_many_attributes`,
     `too_many_open_tags` (beyond the caps of this module); `parse_failed`.
@@ -51,28 +57,38 @@ class ExtractHtml(Map):
     Its time limit, metadata and deduplication, which depend on the clock or on other documents, are
     not used. `resiliparse`: main content without comments and image texts: F1 0.927, 6 times as fast.
     Measured with trafilatura 2.3.1 and resiliparse 2.0.1 on 150 pages.
+    `fast`: stages.main_text, compiled, its model in the package. A page that is more uncertain than all but the share
+    `unsure` of the pages it was measured on goes to trafilatura: the limit is absolute, so the share of other pages may
+    be another. docs/extraction.md has the figures for this and other shares.
     """
 
-    version: ClassVar[int] = 1
-    libraries: ClassVar[tuple[str, ...]] = ("trafilatura", "resiliparse", "lxml", "justext")
+    version: ClassVar[int] = 2
+    libraries: ClassVar[tuple[str, ...]] = ("trafilatura", "resiliparse", "lxml", "justext", "numba")
     reads: ClassVar[tuple[str, ...]] = ("content", "kind", "charset")
     removes: ClassVar[tuple[str, ...]] = ("content", "charset")
 
-    extractor: Literal["trafilatura", "resiliparse"] = "trafilatura"
+    extractor: Literal["trafilatura", "resiliparse", "fast"] = "trafilatura"
+    unsure: float = 0.05  # of the pages, those that `fast` sends to trafilatura; 0: none
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share."""
+        if not 0 <= self.unsure <= 1:
+            raise ValueError(f"unsure: found {self.unsure}, wanted a share from 0 to 1")
 
     @property
     def adds(self) -> Columns:
         """Columns that are new."""
-        return {name: OPTIONAL[name] for name in ("text", "title")}
+        columns = {name: OPTIONAL[name] for name in ("text", "title")}
+        return {**columns, **DECISION} if self.extractor == "fast" else columns
 
     def open(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         """The function that maps a batch."""
         logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # a page without text is no event
-        extract = _EXTRACTORS[self.extractor]
+        extract = self._extractor()
 
         def extract_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
             columns = [batch.column(name).to_pylist() for name in self.reads]
-            pages = [_extract(extract, *row) for row in zip(*columns, strict=True)]
+            pages = [extract(*row) for row in zip(*columns, strict=True)]
             added = {
                 name: pa.array([page[at] for page in pages], type=kind)
                 for at, (name, kind) in enumerate(self.adds.items())
@@ -81,18 +97,51 @@ class ExtractHtml(Map):
 
         return extract_batch
 
+    def _extractor(self) -> Callable[[bytes | None, str | None, str | None], Row]:
+        """The function of content, kind and charset that gives the columns of one page."""
+        if self.extractor == "fast":
+            from stages.main_text import load_model, read_page  # compiles: only who uses it shall wait
 
-def _extract(
-    extract: Extractor, content: bytes | None, kind: str | None, charset: str | None
-) -> tuple[str, str | None]:
-    """Text and title of one page."""
+            model = load_model()
+            limit = round(model.limit(self.unsure), DECIMALS) if self.unsure else 1.0
+            return functools.partial(_cascade, functools.partial(read_page, model=model), limit)
+        return functools.partial(_extract, _EXTRACTORS[self.extractor])
+
+
+def _cascade(
+    read_page: Callable[[bytes], tuple[str, str | None, float]],
+    limit: float,
+    content: bytes | None,
+    kind: str | None,
+    charset: str | None,
+) -> Row:
+    """One page by the compiled extractor, or by trafilatura where that is not sure."""
+    if not content or kind == "text/plain":
+        return _extract(_by_trafilatura, content, kind, charset)
+    if len(content) > MAX_BYTES:
+        raise DataError("too_large", f"{len(content)} bytes, more than {MAX_BYTES}")
+    text, title, uncertainty = read_page(to_utf8(content, charset, is_html=True))
+    text, title, uncertainty = clean(text), _one_line(title), round(uncertainty, DECIMALS)
+    if uncertainty <= limit:
+        return text, title, "fast", uncertainty
+    try:
+        second, second_title, *_ = _extract(_by_trafilatura, content, kind, charset)
+    except DataError:  # it has bounds that the compiled extractor does not need
+        second, second_title = "", None
+    if not second.strip():
+        return text, title, "fast_only", uncertainty
+    return second, second_title, "trafilatura", uncertainty
+
+
+def _extract(extract: Extractor, content: bytes | None, kind: str | None, charset: str | None) -> Row:
+    """One page by an extractor that takes text."""
     if not content:
-        return "", None
+        return "", None, None, None
     if len(content) > MAX_BYTES:
         raise DataError("too_large", f"{len(content)} bytes, more than {MAX_BYTES}")
     page = decode(content, charset, is_html=kind != "text/plain")
     if kind == "text/plain":
-        return clean(page), None
+        return clean(page), None, None, None
     _check_tags(page)
     try:
         text, title = extract(page)
@@ -100,7 +149,11 @@ def _extract(
         raise
     except Exception as error:  # whatever a parser raises is about this page
         raise DataError("parse_failed", f"{type(error).__name__}: {error}") from error
-    return clean(text), " ".join(clean(title).split()) or None if title else None
+    return clean(text), _one_line(title), None, None
+
+
+def _one_line(title: str | None) -> str | None:
+    return " ".join(clean(title).split()) or None if title else None
 
 
 def _check_tags(page: str) -> None:

@@ -117,6 +117,7 @@ BIOMEDICAL = {name: STATISTICS[name] for name in BiomedicalQuality.reads}
 
 MAPS = [
     Case(ExtractHtml(), PAGES, (PAGE, PAGE | {"kind": "text/plain"}, PAGE | {"content": None})),
+    Case(ExtractHtml(extractor="fast"), PAGES, (PAGE, PAGE | {"kind": "text/plain"}, PAGE | {"content": None})),
     Case(ExtractHtml(extractor="resiliparse"), PAGES, (PAGE, PAGE | {"charset": "utf-16"})),
     Case(
         ExtractJats(),
